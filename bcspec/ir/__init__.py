@@ -1,0 +1,20 @@
+"""The intermediate representation: a linear register IR over a control-flow graph."""
+
+from .check import IRCheckError, check
+from .model import Block, Edge, Function, Handler, Op, Value
+from .ops import OPS, OpSpec
+from .printer import format_function
+
+__all__ = [
+    "OPS",
+    "Block",
+    "Edge",
+    "Function",
+    "Handler",
+    "IRCheckError",
+    "Op",
+    "OpSpec",
+    "Value",
+    "check",
+    "format_function",
+]

@@ -1,0 +1,271 @@
+"""CPython 3.11 instructions as IR operations.
+
+`LIFT` maps an instruction name to a rule `(simulation, instruction) -> None` that pops and pushes
+on the simulated stack.  `JUMPS` does the same for instructions that end a block with a
+conditional edge.  Source of the stack effects: CPython 3.11, ``Python/ceval.c``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .common import Simulation
+
+#: Instructions before the body; lowering writes them again.
+PROLOGUE = frozenset({"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR"})
+
+
+def _cell(arg: Any) -> Any:
+    return arg.name
+
+
+def _same(arg: Any) -> Any:
+    return arg
+
+
+def _none(arg: Any) -> Any:
+    return None
+
+
+def _simple(name: str, pops: int, pushes: int, keeps: int = 0, arg: Any = _none) -> Any:
+    def rule(sim: Simulation, instr: Any) -> None:
+        sim.op(name, arg(instr.arg), pops, pushes, keeps)
+
+    return rule
+
+
+def _sized(name: str, size: Any, pushes: int = 1, arg: Any = _same) -> Any:
+    """An operation whose number of operands depends on its argument."""
+
+    def rule(sim: Simulation, instr: Any) -> None:
+        sim.op(name, arg(instr.arg), size(instr.arg), pushes)
+
+    return rule
+
+
+def _into(name: str, extra: int) -> Any:
+    """An operation that adds `extra` values on top of the stack to a container further down."""
+
+    def rule(sim: Simulation, instr: Any) -> None:
+        values = sim.pop(extra)
+        sim.emit(name, None, (sim.stack[-instr.arg], *values), 0)
+
+    return rule
+
+
+def _dict_merge(sim: Simulation, instr: Any) -> None:
+    (update,) = sim.pop(1)
+    if instr.arg != 1:
+        sim.refuse(f"DICT_MERGE {instr.arg}", instr)
+    sim.emit("dict_merge", None, (*sim.stack[-3:], update), 0)
+
+
+def _load_global(sim: Simulation, instr: Any) -> None:
+    with_null, name = instr.arg
+    if with_null:
+        sim.op("null", None, 0, 1)
+    sim.op("load_global", name, 0, 1)
+
+
+def _copy(sim: Simulation, instr: Any) -> None:
+    sim.push(sim.emit("copy", None, (sim.stack[-instr.arg],), 1))
+
+
+def _swap(sim: Simulation, instr: Any) -> None:
+    stack = sim.stack
+    stack[-1], stack[-instr.arg] = stack[-instr.arg], stack[-1]
+
+
+def _kw_names(sim: Simulation, instr: Any) -> None:
+    sim.kwnames = instr.arg
+
+
+def _precall(sim: Simulation, instr: Any) -> None:
+    """PRECALL only prepares the CALL that follows."""
+
+
+def _call(sim: Simulation, instr: Any) -> None:
+    sim.op("call", sim.kwnames, instr.arg + 2, 1)
+    sim.kwnames = ()
+
+
+def _unpack_ex(sim: Simulation, instr: Any) -> None:
+    before, after = instr.arg & 0xFF, instr.arg >> 8
+    sim.op("unpack_ex", (before, after), 1, before + 1 + after)
+
+
+def _unpack_sequence(sim: Simulation, instr: Any) -> None:
+    sim.op("unpack_sequence", instr.arg, 1, instr.arg)
+
+
+def _make_function(sim: Simulation, instr: Any) -> None:
+    sim.op("make_function", instr.arg, 1 + int(instr.arg).bit_count(), 1)
+
+
+def _resume(sim: Simulation, instr: Any) -> None:
+    if instr.arg == 0:
+        sim.fn.prologue["RESUME"] = instr.location
+    else:
+        sim.op("resume", instr.arg, 0, 0)
+
+
+def _return(sim: Simulation, instr: Any) -> None:
+    sim.terminate("return_value", None, sim.pop(1))
+
+
+def _raise(sim: Simulation, instr: Any) -> None:
+    sim.terminate("raise_varargs", instr.arg, sim.pop(instr.arg))
+
+
+def _reraise(sim: Simulation, instr: Any) -> None:
+    operands = [sim.stack[-1]]
+    if instr.arg:
+        operands.insert(0, sim.stack[-1 - instr.arg])
+    sim.terminate("reraise", None, operands)
+
+
+def _branch(kind: str) -> Any:
+    def rule(sim: Simulation, instr: Any) -> None:
+        sim.branch(kind, sim.pop(1)[0], instr.arg, sim.fallthrough)
+
+    return rule
+
+
+def _branch_or_pop(kind: str) -> Any:
+    """JUMP_IF_X_OR_POP: test a copy; the value itself is dropped where it is not wanted."""
+
+    def rule(sim: Simulation, instr: Any) -> None:
+        (test,) = sim.emit("copy", None, (sim.stack[-1],), 1)
+        sim.branch(kind, test, instr.arg, sim.fallthrough, drop_on_fallthrough=True)
+
+    return rule
+
+
+def _jump(arg: Any) -> Any:
+    def rule(sim: Simulation, instr: Any) -> None:
+        sim.jump(instr.arg, arg)
+
+    return rule
+
+
+def _for_iter(sim: Simulation, instr: Any) -> None:
+    sim.for_iter(sim.fallthrough, instr.arg)
+
+
+def _send(sim: Simulation, instr: Any) -> None:
+    sim.send(sim.fallthrough, instr.arg)
+
+
+def _flag_bit(bits: int, base: int) -> Any:
+    return lambda arg: base + ((int(arg) & bits) != 0)
+
+
+LIFT: dict[str, Any] = {
+    "NOP": _simple("nop", 0, 0),
+    "POP_TOP": _simple("drop", 1, 0),
+    "PUSH_NULL": _simple("null", 0, 1),
+    "COPY": _copy,
+    "SWAP": _swap,
+    "LOAD_CONST": _simple("const", 0, 1, arg=_same),
+    "LOAD_FAST": _simple("load_check", 0, 1, arg=_same),
+    "STORE_FAST": _simple("store", 1, 0, arg=_same),
+    "DELETE_FAST": _simple("delete_check", 0, 0, arg=_same),
+    "LOAD_CLOSURE": _simple("load_closure", 0, 1, arg=_cell),
+    "LOAD_DEREF": _simple("load_deref", 0, 1, arg=_cell),
+    "LOAD_CLASSDEREF": _simple("load_classderef", 0, 1, arg=_cell),
+    "STORE_DEREF": _simple("store_deref", 1, 0, arg=_cell),
+    "DELETE_DEREF": _simple("delete_deref", 0, 0, arg=_cell),
+    "LOAD_GLOBAL": _load_global,
+    "STORE_GLOBAL": _simple("store_global", 1, 0, arg=_same),
+    "DELETE_GLOBAL": _simple("delete_global", 0, 0, arg=_same),
+    "LOAD_NAME": _simple("load_name", 0, 1, arg=_same),
+    "STORE_NAME": _simple("store_name", 1, 0, arg=_same),
+    "DELETE_NAME": _simple("delete_name", 0, 0, arg=_same),
+    "LOAD_ATTR": _simple("load_attr", 1, 1, arg=_same),
+    "STORE_ATTR": _simple("store_attr", 2, 0, arg=_same),
+    "DELETE_ATTR": _simple("delete_attr", 1, 0, arg=_same),
+    "LOAD_METHOD": _simple("load_method", 1, 2, arg=_same),
+    "BINARY_OP": _simple("binary_op", 2, 1, arg=_same),
+    "BINARY_SUBSCR": _simple("binary_subscr", 2, 1),
+    "STORE_SUBSCR": _simple("store_subscr", 3, 0),
+    "DELETE_SUBSCR": _simple("delete_subscr", 2, 0),
+    "COMPARE_OP": _simple("compare_op", 2, 1, arg=_same),
+    "IS_OP": _simple("is_op", 2, 1, arg=_same),
+    "CONTAINS_OP": _simple("contains_op", 2, 1, arg=_same),
+    "UNARY_NEGATIVE": _simple("unary_negative", 1, 1),
+    "UNARY_POSITIVE": _simple("unary_positive", 1, 1),
+    "UNARY_NOT": _simple("unary_not", 1, 1),
+    "UNARY_INVERT": _simple("unary_invert", 1, 1),
+    "BUILD_TUPLE": _sized("build_tuple", int),
+    "BUILD_LIST": _sized("build_list", int),
+    "BUILD_SET": _sized("build_set", int),
+    "BUILD_MAP": _sized("build_map", lambda n: 2 * n),
+    "BUILD_STRING": _sized("build_string", int),
+    "BUILD_SLICE": _sized("build_slice", int),
+    "BUILD_CONST_KEY_MAP": _sized("build_const_key_map", lambda n: n + 1),
+    "FORMAT_VALUE": _sized("format_value", _flag_bit(4, 1), arg=int),
+    "LIST_TO_TUPLE": _simple("list_to_tuple", 1, 1),
+    "LIST_APPEND": _into("list_append", 1),
+    "LIST_EXTEND": _into("list_extend", 1),
+    "SET_ADD": _into("set_add", 1),
+    "SET_UPDATE": _into("set_update", 1),
+    "DICT_UPDATE": _into("dict_update", 1),
+    "MAP_ADD": _into("map_add", 2),
+    "DICT_MERGE": _dict_merge,
+    "UNPACK_SEQUENCE": _unpack_sequence,
+    "UNPACK_EX": _unpack_ex,
+    "GET_LEN": _simple("get_len", 1, 1, 1),
+    "MATCH_MAPPING": _simple("match_mapping", 1, 1, 1),
+    "MATCH_SEQUENCE": _simple("match_sequence", 1, 1, 1),
+    "MATCH_KEYS": _simple("match_keys", 2, 1, 2),
+    "MATCH_CLASS": _simple("match_class", 3, 1, arg=_same),
+    "GET_ITER": _simple("get_iter", 1, 1),
+    "GET_YIELD_FROM_ITER": _simple("get_yield_from_iter", 1, 1),
+    "GET_AITER": _simple("get_aiter", 1, 1),
+    "GET_ANEXT": _simple("get_anext", 1, 1, 1),
+    "GET_AWAITABLE": _simple("get_awaitable", 1, 1, arg=_same),
+    "YIELD_VALUE": _simple("yield_value", 1, 1),
+    "ASYNC_GEN_WRAP": _simple("async_gen_wrap", 1, 1),
+    "END_ASYNC_FOR": _simple("end_async_for", 2, 0),
+    "BEFORE_WITH": _simple("before_with", 1, 2),
+    "BEFORE_ASYNC_WITH": _simple("before_async_with", 1, 2),
+    "WITH_EXCEPT_START": _simple("with_except_start", 4, 1, 4),
+    "PUSH_EXC_INFO": _simple("push_exc_info", 1, 2),
+    "POP_EXCEPT": _simple("pop_except", 1, 0),
+    "CHECK_EXC_MATCH": _simple("check_exc_match", 2, 1, 1),
+    "CHECK_EG_MATCH": _simple("check_eg_match", 2, 2),
+    "PREP_RERAISE_STAR": _simple("prep_reraise_star", 2, 1),
+    "IMPORT_NAME": _simple("import_name", 2, 1, arg=_same),
+    "IMPORT_FROM": _simple("import_from", 1, 1, 1, arg=_same),
+    "IMPORT_STAR": _simple("import_star", 1, 0),
+    "PRINT_EXPR": _simple("print_expr", 1, 0),
+    "SETUP_ANNOTATIONS": _simple("setup_annotations", 0, 0),
+    "LOAD_BUILD_CLASS": _simple("load_build_class", 0, 1),
+    "LOAD_ASSERTION_ERROR": _simple("load_assertion_error", 0, 1),
+    "MAKE_FUNCTION": _make_function,
+    "KW_NAMES": _kw_names,
+    "PRECALL": _precall,
+    "CALL": _call,
+    "CALL_FUNCTION_EX": _sized("call_ex", _flag_bit(1, 3), arg=lambda arg: int(arg) & 1),
+    "RESUME": _resume,
+}
+
+#: Instructions that end a block.
+JUMPS: dict[str, Any] = {
+    "RETURN_VALUE": _return,
+    "RAISE_VARARGS": _raise,
+    "RERAISE": _reraise,
+    "JUMP_FORWARD": _jump(None),
+    "JUMP_BACKWARD": _jump(None),
+    "JUMP_BACKWARD_NO_INTERRUPT": _jump("no_interrupt"),
+    "FOR_ITER": _for_iter,
+    "SEND": _send,
+    "JUMP_IF_TRUE_OR_POP": _branch_or_pop("true"),
+    "JUMP_IF_FALSE_OR_POP": _branch_or_pop("false"),
+    **{
+        f"POP_JUMP_{direction}_IF_{kind.upper()}": _branch(kind)
+        for direction in ("FORWARD", "BACKWARD")
+        for kind in ("true", "false", "none", "not_none")
+    },
+}

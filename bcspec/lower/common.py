@@ -1,0 +1,187 @@
+"""Lowering: put the IR back on the operand stack and encode it.
+
+The emitter keeps a model of the stack (a list of values).  Before an operation its operands are
+brought to the top with SWAPs; IR in stack order needs none.  Parameters of a block are on the
+stack when it is entered, bottom first.  Handlers become regions of the exception table; the
+`bytecode` package encodes them, the jumps, the constants and the line table.
+"""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any
+
+from bytecode import UNSET, Bytecode, CellVar, Compare, FreeVar, Instr, Label, TryBegin, TryEnd
+
+from ..errors import UnsupportedBytecode
+from ..ir import OPS, Block, Function, Op, Value
+from .tables import current
+
+__all__ = ["Compare", "Emission", "lower"]
+
+
+class Emission:
+    """The instruction list of one function while it grows; what the version tables act on."""
+
+    def __init__(self, fn: Function, table: Any) -> None:
+        self.fn = fn
+        self.table = table
+        self.code = Bytecode()
+        self.labels: dict[Block, Label] = {block: Label() for block in fn.blocks}
+        self.order: dict[Block, int] = {block: index for index, block in enumerate(fn.blocks)}
+        self.preds = fn.predecessors()
+        self.handled = {block.handler.target for block in fn.blocks if block.handler}
+        self.stack: list[Value] = []
+        self.max_depth = 0
+        self.region: TryBegin | None = None
+        self.region_key: tuple[Any, ...] | None = None
+        self.wanted_key: tuple[Any, ...] | None = None
+        self.block: Block = fn.blocks[0]
+        self.pos: Any = None
+        self.skip: set[Op] = set()
+
+    # -- what rules call -------------------------------------------------------------
+
+    def instr(self, name: str, arg: Any = UNSET) -> None:
+        """Append one instruction, opening or closing an exception-table region first."""
+        if self.region_key != self.wanted_key:
+            self.switch_region()
+        self.code.append(Instr(name, arg, location=self.pos))
+
+    def variable(self, name: str) -> CellVar | FreeVar:
+        return CellVar(name) if name in self.fn.cellvars else FreeVar(name)
+
+    def depth_of(self, value: Value) -> int:
+        """Distance from the top of the stack: 1 is the top."""
+        return len(self.stack) - self.stack.index(value)
+
+    def arrange(self, operands: tuple[Value, ...]) -> None:
+        """Bring `operands` to the top of the stack, in order, with SWAPs."""
+        count = len(operands)
+        stack = self.stack
+        if count == 0 or tuple(stack[-count:]) == operands:
+            return
+        lowest = min(stack.index(value) for value in operands)
+        moved = stack[lowest:]
+        self.permute(lowest, [v for v in moved if v not in operands] + list(operands))
+
+    def permute(self, base: int, desired: list[Value]) -> None:
+        """Reorder the stack from `base` up by cycles through the top; SWAP is its own inverse."""
+        stack = self.stack
+        top = len(stack) - 1
+        while stack[base:] != desired:
+            want = base + desired.index(stack[top])
+            if want == top:
+                want = next(i for i in range(base, top) if stack[i] != desired[i - base])
+            self.instr("SWAP", top - want + 1)
+            stack[top], stack[want] = stack[want], stack[top]
+
+    def consume(self, op: Op) -> None:
+        """Account for the operands taken and the results pushed by `op`."""
+        keeps = OPS[op.name].keeps
+        for value in op.operands[keeps:]:
+            self.stack.remove(value)
+        self.stack.extend(op.results)
+        self.max_depth = max(self.max_depth, len(self.stack))
+
+    def jump_to(self, name: str, target: Block) -> None:
+        self.instr(name, self.labels[target])
+
+    def is_next(self, target: Block) -> bool:
+        return self.order[target] == self.order[self.block] + 1
+
+    def is_backward(self, target: Block) -> bool:
+        return self.order[target] <= self.order[self.block]
+
+    # -- regions ---------------------------------------------------------------------
+
+    def switch_region(self) -> None:
+        if self.region is not None:
+            self.code.append(TryEnd(self.region))
+        self.region, self.region_key = None, self.wanted_key
+        if self.wanted_key is not None:
+            target, depth, lasti = self.wanted_key
+            self.region = TryBegin(self.labels[target], lasti, depth)
+            self.code.append(self.region)
+
+    # -- blocks ----------------------------------------------------------------------
+
+    def begin_block(self, block: Block) -> None:
+        self.block = block
+        self.stack = list(block.params)
+        self.max_depth = max(self.max_depth, len(self.stack))
+        handler = block.handler
+        self.wanted_key = None
+        if handler is not None:
+            self.wanted_key = (handler.target, len(handler.args), handler.lasti)
+        if self.preds[block] or block in self.handled:
+            if self.region_key != self.wanted_key and self.region is not None:
+                self.code.append(TryEnd(self.region))
+                self.region = self.region_key = None
+            self.code.append(self.labels[block])
+
+    def emit_block(self, block: Block) -> None:
+        self.begin_block(block)
+        emit = self.table.EMIT
+        for op in block.ops:
+            if op in self.skip:
+                self.stack.pop()
+                continue
+            self.pos = op.pos
+            rule = emit.get(op.name)
+            if rule is None:
+                raise UnsupportedBytecode(f"operation {op.name} cannot be lowered here")
+            rule(self, op)
+        assert block.term is not None
+        self.pos = block.term.pos
+        emit[block.term.name](self, block.term)
+
+    def settle(self, args: tuple[Value, ...]) -> None:
+        """Arrange the whole stack as `args` (the parameters of a successor)."""
+        if tuple(self.stack) != args:
+            self.permute(0, list(args))
+
+    def go(self, target: Block, jump_name: str) -> None:
+        """Continue at `target`: nothing to do when it comes next."""
+        if not self.is_next(target):
+            self.jump_to(jump_name, target)
+
+    def run(self) -> CodeType:
+        fn = self.fn
+        self.table.prologue(self)
+        for block in fn.blocks:
+            self.emit_block(block)
+        self.wanted_key = None
+        if self.region is not None:
+            self.switch_region()
+        return self.assemble()
+
+    def assemble(self) -> CodeType:
+        fn, code = self.fn, self.code
+        code.name, code.qualname, code.filename = fn.name, fn.qualname, fn.filename
+        code.first_lineno = fn.firstlineno
+        code.argcount = fn.argcount
+        code.posonlyargcount = fn.posonlyargcount
+        code.kwonlyargcount = fn.kwonlyargcount
+        code.flags = fn.flags
+        code.cellvars, code.freevars = list(fn.cellvars), list(fn.freevars)
+        # Naming every local here keeps the order of the slots, hence of object deaths.
+        code.argnames = list(fn.varnames)
+        code.docstring = fn.doc
+        depth = max(self.max_depth + self.table.EXTRA_STACK, 1)
+        return code.to_code(stacksize=depth, compute_exception_stack_depths=False)
+
+
+def lower(fn: Function) -> CodeType:
+    """Encode `fn` for the running interpreter.
+
+    Args:
+        fn: checked IR; constants that code objects cannot hold must already be in cells.
+
+    Returns:
+        A code object (not yet verified).
+
+    Raises:
+        UnsupportedBytecode: unknown version, or an operation it has no instruction for.
+    """
+    return Emission(fn, current()).run()
