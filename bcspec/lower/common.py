@@ -38,6 +38,7 @@ class Emission:
         self.wanted_key: tuple[Any, ...] | None = None
         self.block: Block = fn.blocks[0]
         self.pos: Any = None
+        self.index = 0
         self.skip: set[Op] = set()
 
     # -- what rules call -------------------------------------------------------------
@@ -84,6 +85,13 @@ class Emission:
         self.stack.extend(op.results)
         self.max_depth = max(self.max_depth, len(self.stack))
 
+    def following(self) -> Op:
+        """The operation after the one being emitted."""
+        ops, after = self.block.ops, self.index + 1
+        op = ops[after] if after < len(ops) else self.block.term
+        assert op is not None
+        return op
+
     def jump_to(self, name: str, target: Block) -> None:
         self.instr(name, self.labels[target])
 
@@ -123,7 +131,7 @@ class Emission:
     def emit_block(self, block: Block) -> None:
         self.begin_block(block)
         emit = self.table.EMIT
-        for op in block.ops:
+        for self.index, op in enumerate(block.ops):
             if op in self.skip:
                 self.stack.pop()
                 continue

@@ -76,6 +76,10 @@ def _const(em: Emission, op: Op) -> None:
 
 
 def _copy(em: Emission, op: Op) -> None:
+    """COPY, after bringing up what the next operation takes below the copy (`a < b < c`)."""
+    follower = em.following()
+    if follower.operands and follower.operands[-1] is op.results[0]:
+        em.arrange(follower.operands[:-1])
     em.instr("COPY", em.depth_of(op.operands[0]))
     em.consume(op)
 
