@@ -1,0 +1,3 @@
+"""A partial evaluator for CPython bytecode: a generic function and constant values in, a specialised function out."""
+
+__version__ = "0.1.0"
