@@ -2,8 +2,8 @@
 
 CPython trusts its compiler: a wrong depth, a NULL in the wrong place or a stale exception-table
 entry corrupts memory.  `verify` interprets the finished *bytecode* abstractly and refuses whatever
-the interpreter would not survive.  It knows `dis` and `opcode` only, neither the IR nor the encoder,
-so that one mistake is not made twice.
+the interpreter would not survive.  It knows `dis` and `opcode` only, neither the IR nor the
+encoder, so that one mistake is not made twice.
 
 * `decode` takes the code object apart and checks what can be checked without running;
 * `interp` is the abstract interpreter, over the `kinds` of stack slots;
@@ -54,7 +54,7 @@ def missing_lines(code: CodeType) -> list[int]:
         Byte offsets of the instructions that can raise and have no line number.
     """
     raises = current().raises
-    lines = {}
+    lines: dict[int, int | None] = {}
     for start, end, line in code.co_lines():
         lines.update(dict.fromkeys(range(start, end, 2), line))
     return [

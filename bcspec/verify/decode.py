@@ -197,7 +197,7 @@ class Wordcode:
         while at < len(table):
             if not table[at] & 0x80:
                 self.fail(-1, f"exception table: no entry begins at byte {at}")
-            values = []
+            values: list[int] = []
             for _ in range(4):
                 value, at = self._varint(table, at, len(values) == 0)
                 values.append(value)

@@ -102,7 +102,6 @@ class Table:
         prologue: what may come before the first RESUME.
         only_prologue: what may come nowhere else.
         unchecked: instructions that read a local without a check for NULL.
-        null_stores: NULL may be stored into a local.
     """
 
     version: tuple[int, int]
@@ -110,4 +109,3 @@ class Table:
     prologue: frozenset[str]
     only_prologue: frozenset[str]
     unchecked: frozenset[str] = frozenset()
-    null_stores: bool = False

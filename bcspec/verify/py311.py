@@ -7,46 +7,73 @@ instruction takes, leaves, and trusts without a check.
 from __future__ import annotations
 
 import opcode
+from typing import TypedDict, Unpack
 
 from . import actions as a
 from . import kinds as k
-from .model import Effect, Flow, Operand, Spec, Table
+from .model import Action, Effect, Flow, Operand, Spec, StaticCheck, Table
 
 _O = k.OBJECT
 
 
-def _fixed(pops: int, pushes: int = 0, **options: object) -> Spec:
+class _Options(TypedDict, total=False):
+    """Fields of `Spec` that the helpers below pass on."""
+
+    operand: Operand
+    lowest: int
+    limit: int
+    flow: Flow
+    raises: bool
+    action: Action
+    check: StaticCheck
+
+
+class _Range(TypedDict):
+    """The fields of an argument with bounds."""
+
+    operand: Operand
+    lowest: int
+    limit: int
+
+
+class _Named(TypedDict):
+    """The field of an argument that indexes names."""
+
+    operand: Operand
+
+
+def _fixed(pops: int, pushes: int = 0, **options: Unpack[_Options]) -> Spec:
     """Takes plain objects, leaves plain objects."""
-    return Spec(Effect(None, pops, (k.VALUE,) * pushes), **options)  # type: ignore[arg-type]
+    return Spec(Effect(None, pops, (k.VALUE,) * pushes), **options)
 
 
-def _makes(kind: int, pops: int = 1, **options: object) -> Spec:
+def _makes(kind: int, pops: int = 1, **options: Unpack[_Options]) -> Spec:
     """Takes plain objects, leaves one of a known kind."""
-    return Spec(Effect(None, pops, (kind,)), **options)  # type: ignore[arg-type]
+    return Spec(Effect(None, pops, (kind,)), **options)
 
 
-def _peeks(*reads: int, pops: int = 0, pushes: tuple[int, ...] = (), **options: object) -> Spec:
+def _peeks(
+    *reads: int, pops: int = 0, pushes: tuple[int, ...] = (), **options: Unpack[_Options]
+) -> Spec:
     """Requires kinds of the topmost slots, bottom first; takes only `pops` of them."""
-    return Spec(Effect(reads, pops, pushes), **options)  # type: ignore[arg-type]
+    return Spec(Effect(reads, pops, pushes), **options)
 
 
-def _sized(kind: int, per_item: int = 1, **options: object) -> Spec:
+def _sized(kind: int, per_item: int = 1, **options: Unpack[_Options]) -> Spec:
     """Builds from as many objects as the argument says."""
-    return Spec(
-        lambda count: Effect(None, per_item * count, (kind,)),
-        Operand.COUNT,
-        **options,  # type: ignore[arg-type]
-    )
+    options["operand"] = Operand.COUNT
+    return Spec(lambda count: Effect(None, per_item * count, (kind,)), **options)
 
 
-def _adds(container: int, items: int = 1, **options: object) -> Spec:
+def _adds(container: int, items: int = 1, **options: Unpack[_Options]) -> Spec:
     """Adds the topmost items to a container `arg` slots below them."""
 
     def effect(depth: int) -> Effect:
         between = (k.ANY,) * (depth - 1)
         return Effect((container, *between, *(_O,) * items), items)
 
-    return Spec(effect, Operand.COUNT, 1, **options)  # type: ignore[arg-type]
+    options.update({"operand": Operand.COUNT, "lowest": 1})
+    return Spec(effect, **options)
 
 
 def _dict_merge(depth: int) -> Effect:
@@ -110,7 +137,7 @@ def _none_branch(when_none: bool, backward: bool) -> Spec:
     )
 
 
-def _range(limit: int, lowest: int = 0) -> dict[str, object]:
+def _range(limit: int, lowest: int = 0) -> _Range:
     return {"operand": Operand.RANGE, "lowest": lowest, "limit": limit}
 
 
@@ -118,14 +145,13 @@ def _group(names: str, spec: Spec) -> dict[str, Spec]:
     return dict.fromkeys(names.split(), spec)
 
 
-_NAME = {"operand": Operand.NAME}
-_QUIET = {"raises": False}
+_NAME: _Named = {"operand": Operand.NAME}
 _NOTHING = Effect(None, 0)
 
 _STACK = {
-    "NOP": _fixed(0, **_QUIET),
-    "POP_TOP": _fixed(1, **_QUIET),
-    "PUSH_NULL": _makes(k.NULL, 0, **_QUIET),
+    "NOP": _fixed(0, raises=False),
+    "POP_TOP": _fixed(1, raises=False),
+    "PUSH_NULL": _makes(k.NULL, 0, raises=False),
     "COPY": Spec(
         lambda depth: Effect((_O, *(k.ANY,) * (depth - 1)), 0),
         Operand.COUNT,
@@ -137,7 +163,7 @@ _STACK = {
         lambda depth: Effect((k.ANY,) * depth, 0), Operand.COUNT, 2, raises=False, action=a.swap
     ),
     "LOAD_CONST": Spec(_NOTHING, Operand.CONST, raises=False, action=a.load_const),
-    "LOAD_ASSERTION_ERROR": _fixed(0, 1, **_QUIET),
+    "LOAD_ASSERTION_ERROR": _fixed(0, 1, raises=False),
     "LOAD_BUILD_CLASS": _fixed(0, 1),
 }
 
@@ -166,7 +192,7 @@ _OPERATIONS = {
     **_group("UNARY_POSITIVE UNARY_NEGATIVE UNARY_NOT UNARY_INVERT", _fixed(1, 1)),
     "BINARY_OP": _fixed(2, 1, **_range(len(opcode._nb_ops))),  # type: ignore[attr-defined]
     "COMPARE_OP": _fixed(2, 1, **_range(len(opcode.cmp_op))),
-    "IS_OP": _fixed(2, 1, **_range(2), **_QUIET),
+    "IS_OP": _fixed(2, 1, **_range(2), raises=False),
     "CONTAINS_OP": _fixed(2, 1, **_range(2)),
     "BINARY_SUBSCR": _fixed(2, 1),
     "STORE_SUBSCR": _fixed(3),
@@ -187,7 +213,7 @@ _OPERATIONS = {
     "GET_ANEXT": _peeks(_O, pushes=(k.VALUE,)),
     "GET_AWAITABLE": _fixed(1, 1, **_range(3)),
     "GET_LEN": _peeks(_O, pushes=(k.VALUE,)),
-    **_group("MATCH_MAPPING MATCH_SEQUENCE", _peeks(_O, pushes=(k.VALUE,), **_QUIET)),
+    **_group("MATCH_MAPPING MATCH_SEQUENCE", _peeks(_O, pushes=(k.VALUE,), raises=False)),
     "MATCH_KEYS": _peeks(_O, k.TUPLES, pushes=(k.VALUE,)),
     "MATCH_CLASS": _peeks(_O, _O, k.TUPLES, pops=3, pushes=(k.VALUE,)),
 }
@@ -225,8 +251,8 @@ _CALLS = {
 }
 
 _EXCEPTIONS = {
-    "PUSH_EXC_INFO": _peeks(k.EXC, pops=0, action=a.push_exc_info, **_QUIET),
-    "POP_EXCEPT": _peeks(k.PREV, pops=1, action=a.pop_except, **_QUIET),
+    "PUSH_EXC_INFO": _peeks(k.EXC, pops=0, action=a.push_exc_info, raises=False),
+    "POP_EXCEPT": _peeks(k.PREV, pops=1, action=a.pop_except, raises=False),
     "CHECK_EXC_MATCH": _peeks(k.EXC, _O, pops=1, pushes=(k.VALUE,)),
     "CHECK_EG_MATCH": _peeks(
         k.EXC | k.EXC_OR_NONE, _O, pops=2, pushes=(k.EXC_OR_NONE, k.EXC_OR_NONE)
