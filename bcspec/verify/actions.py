@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import kinds as k
-from .decode import FREE, Wordcode
+from .decode import FREE, Wordcode, takes_iterator
 from .interp import Machine
 from .model import Action
 
@@ -168,6 +168,16 @@ def make_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
     for flag in (2, 1):
         if arg & flag:
             stack.pop()
+    stack.append(k.ITERATES if takes_iterator(code) else k.VALUE)
+
+
+def call(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """A comprehension's function trusts its argument to be an iterator."""
+    first = len(stack) - arg - 2
+    if stack[first] == k.ITERATES or stack[first + 1] == k.ITERATES:
+        if stack[first] != k.ITERATES or arg or stack[first + 1] != k.ITER:
+            m.fail("a comprehension's function is called without an iterator")
+    del stack[first:]
     stack.append(k.VALUE)
 
 
@@ -223,6 +233,7 @@ def yield_value(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """Only a generator's frame can be left and entered again."""
     if not m.bits & 1:
         m.fail("the frame does not belong to a generator")
+    stack[-1] = k.VALUE
     words = m.words
     delegates = index + 1 < len(words.ops) and words.args[index + 1] >= 2
     if delegates and (len(stack) < 2 or stack[-2] & k.NULLS):
@@ -233,6 +244,7 @@ def async_gen_wrap(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """Wrap what an asynchronous generator yields."""
     if not m.code.co_flags & ASYNC_GENERATOR:
         m.fail("not an asynchronous generator")
+    stack[-1] = k.WRAPPED
 
 
 def return_value(m: Machine, stack: list[int], index: int, arg: int) -> None:

@@ -17,9 +17,15 @@ from .model import Effect, Operand
 from .prepare import Prepared
 
 _EXTENDED_ARG = opcode.EXTENDED_ARG
+_FOR_ITER, _GET_ANEXT = opcode.opmap["FOR_ITER"], opcode.opmap["GET_ANEXT"]
 
 #: Generator, coroutine, asynchronous generator.
 _GENERATORS = 0x20 | 0x80 | 0x200
+
+#: How many numbers follow the first byte of a line-table entry, by the entry's form; the two named
+#: forms have numbers of variable length.
+_NUMBERS = (*(1,) * 10, 2, 2, 2, 1, 4, 0)
+_NO_COLUMNS, _LONG = 13, 14
 
 #: What a slot of the frame is; an argument that is also a cell has both bits.
 PLAIN, CELL, FREE = 1, 2, 4
@@ -239,12 +245,17 @@ class Wordcode:
         table, at, units = self.code.co_linetable, 0, 0
         size = len(table)
         while at < size:
-            if not table[at] & 0x80:
-                self.fail(-1, f"line table: no entry begins at byte {at}")
-            units += (table[at] & 7) + 1
-            at += 1
+            head, start = table[at], at + 1
+            at = start
             while at < size and not table[at] & 0x80:
                 at += 1
+            numbers, kind = at - start, head >> 3 & 15
+            if kind in (_NO_COLUMNS, _LONG):
+                numbers = sum(not byte & 0x40 for byte in table[start:at])
+                numbers = -1 if at == start or table[at - 1] & 0x40 else numbers
+            if not head & 0x80 or numbers != _NUMBERS[kind]:
+                self.fail(-1, f"line table: malformed entry at byte {start - 1}")
+            units += (head & 7) + 1
         if units != len(self.index_of) - 1:
             self.fail(-1, f"line table covers {units} of {len(self.index_of) - 1} code units")
 
@@ -258,6 +269,18 @@ def slots_of(code: CodeType) -> list[int]:
         else:
             slots.append(CELL)
     return slots + [FREE] * len(code.co_freevars)
+
+
+def takes_iterator(code: CodeType) -> bool:
+    """A comprehension's or generator expression's code, which trusts its argument to be an iterator.
+
+    Its first loop is the one over the argument; asynchronous loops check what they are given.
+    """
+    if not code.co_argcount or code.co_varnames[0] != ".0":
+        return False
+    ops = code.co_code[::2]
+    first, asynchronous = ops.find(_FOR_ITER), ops.find(_GET_ANEXT)
+    return first >= 0 and not 0 <= asynchronous < first
 
 
 def _line_at(code: CodeType, offset: int) -> int | None:

@@ -22,7 +22,7 @@ from types import CodeType
 from typing import NamedTuple, NoReturn
 
 from . import kinds as k
-from .decode import PLAIN, Handler, Wordcode
+from .decode import PLAIN, Handler, Wordcode, takes_iterator
 from .model import Effect, Flow
 from .prepare import Prepared
 
@@ -106,7 +106,7 @@ class Machine:
                 if len(stack) < pops:
                     self.fail(f"pops {pops} of {len(stack)} stack slots")
                 for kind in stack[-pops:]:
-                    if kind & k.NULLS:
+                    if not kind & k.OBJECT:
                         self.fail(f"uses what is {k.describe(kind)} as an object")
             flow = flows[op]
             if flow is Flow.BRANCH:
@@ -227,8 +227,7 @@ def _entry(words: Wordcode) -> tuple[int, Env]:
     if code.co_flags & _VARKEYWORDS:
         env[given] = k.DICT
         given += 1
-    # A generator expression's hidden argument is the result of GET_ITER in the caller.
-    if given and code.co_varnames[0] == ".0":
+    if takes_iterator(code):
         env[0] = k.ITER
     bits = 0
     if words.prepared.unchecked:

@@ -4,8 +4,8 @@ A kind is an integer: the low bits hold exactly one tag, the bits above hold a d
 of a tuple, the index of a code constant).  What an instruction accepts is a mask of tags, so one
 `&` decides.  The tags are the properties that the interpreter trusts without a check.
 
-The order is a flat lattice with three exceptions that `join` knows: anything that may be NULL goes
-to `MAYBE`, exceptions and `None` to `EXC_OR_NONE`, lists to `LIST`.
+The order is a flat lattice with three exceptions that `join` knows: what may be NULL, or has only
+one use, goes to `MAYBE`, exceptions and `None` to `EXC_OR_NONE`, lists to `LIST`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,17 @@ CELL = 1 << 12
 CELLS = 1 << 13  #: a tuple of cells; detail: its length
 CODE = 1 << 14  #: detail: index in co_consts
 ITER = 1 << 15  #: has `tp_iternext`
+#: A function whose first argument must be an iterator: a comprehension's body.  Only to be called.
+ITERATES = 1 << 16
+#: What an asynchronous generator wraps around a value.  Only to be yielded.
+WRAPPED = 1 << 17
 
-SHIFT = 16
+SHIFT = 20
 TAGS = (1 << SHIFT) - 1
 ANY = TAGS
 NULLS = NULL | MAYBE
-OBJECT = TAGS & ~NULLS
+RESTRICTED = ITERATES | WRAPPED
+OBJECT = TAGS & ~NULLS & ~RESTRICTED
 EXCS = EXC | EXC_OR_NONE | PREV
 LISTS = LIST | EXC_LIST
 TUPLES = TUPLE | CELLS
@@ -53,6 +58,8 @@ _NAMES = {
     CELLS: "a tuple of cells",
     CODE: "a code object",
     ITER: "an iterator",
+    ITERATES: "a comprehension's function",
+    WRAPPED: "a wrapped value",
 }
 
 
@@ -66,7 +73,7 @@ def join(a: int, b: int) -> int:
     if a == b:
         return a
     tags = (a | b) & TAGS
-    if tags & NULLS:
+    if tags & (NULLS | RESTRICTED):
         return MAYBE
     if not tags & ~EXCS:
         return EXC_OR_NONE

@@ -14,6 +14,7 @@ from . import kinds as k
 from .model import Action, Effect, Flow, Operand, Spec, StaticCheck, Table
 
 _O = k.OBJECT
+_CALLABLE = k.OBJECT | k.ITERATES
 
 
 class _Options(TypedDict, total=False):
@@ -83,12 +84,12 @@ def _dict_merge(depth: int) -> Effect:
 
 def _call(count: int) -> Effect:
     """NULL or a method, a callable or its first argument, then arguments."""
-    return Effect((k.ANY, *(_O,) * (count + 1)), count + 2, (k.VALUE,))
+    return Effect((k.ANY, *(_CALLABLE,) * (count + 1)), count + 2)
 
 
 def _precall(count: int) -> Effect:
     """Changes only the two slots that the CALL right after it takes."""
-    return Effect((k.ANY, *(_O,) * (count + 1)), 0)
+    return Effect((k.ANY, *(_CALLABLE,) * (count + 1)), 0)
 
 
 def _call_ex(flags: int) -> Effect:
@@ -171,7 +172,7 @@ _VARIABLES = {
     "LOAD_FAST": Spec(_NOTHING, Operand.PLAIN, action=a.load_fast),
     "STORE_FAST": Spec(Effect(None, 1), Operand.PLAIN, raises=False, action=a.store_fast),
     "DELETE_FAST": Spec(_NOTHING, Operand.PLAIN, action=a.delete_fast),
-    "MAKE_CELL": Spec(_NOTHING, Operand.CELL, action=a.make_cell),
+    "MAKE_CELL": Spec(_NOTHING, Operand.CELL, raises=False, action=a.make_cell),
     "LOAD_CLOSURE": Spec(_NOTHING, Operand.DEREF, action=a.load_cell),
     "LOAD_DEREF": Spec(_NOTHING, Operand.DEREF, action=a.load_deref),
     "LOAD_CLASSDEREF": Spec(_NOTHING, Operand.DEREF, action=a.load_classderef),
@@ -245,7 +246,7 @@ _CONTAINERS = {
 _CALLS = {
     "KW_NAMES": Spec(_NOTHING, Operand.CONST, raises=False, check=a.keyword_names),
     "PRECALL": Spec(_precall, Operand.COUNT, raises=False, check=a.precall),
-    "CALL": Spec(_call, Operand.COUNT),
+    "CALL": Spec(_call, Operand.COUNT, action=a.call),
     "CALL_FUNCTION_EX": Spec(_call_ex, Operand.RANGE, 0, 2),
     "MAKE_FUNCTION": Spec(_make_function, Operand.RANGE, 0, 16, action=a.make_function),
 }
@@ -270,7 +271,9 @@ _CONTROL = {
     "RESUME": _fixed(0, **_range(4)),
     "RETURN_VALUE": Spec(Effect(None, 1), flow=Flow.STOP, raises=False, action=a.return_value),
     "RETURN_GENERATOR": Spec(_NOTHING, action=a.return_generator),
-    "YIELD_VALUE": Spec(Effect((_O,), 1), action=a.yield_value, check=a.followed_by("RESUME")),
+    "YIELD_VALUE": Spec(
+        Effect((_O | k.WRAPPED,), 1), action=a.yield_value, check=a.followed_by("RESUME")
+    ),
     "ASYNC_GEN_WRAP": Spec(Effect((_O,), 0), action=a.async_gen_wrap),
     "JUMP_FORWARD": Spec(_NOTHING, flow=Flow.JUMP, raises=False),
     "JUMP_BACKWARD": Spec(_NOTHING, flow=Flow.JUMP, backward=True),
