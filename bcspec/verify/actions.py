@@ -27,14 +27,12 @@ def copy(m: Machine, stack: list[int], index: int, arg: int) -> None:
     # Two references to one list could be filled differently: no longer trust its elements.
     if kind == k.EXC_LIST:
         kind = stack[-arg] = k.LIST
-        m.touched = True
     stack.append(kind)
 
 
 def swap(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """Exchange the top with the slot at depth `arg`."""
     stack[-1], stack[-arg] = stack[-arg], stack[-1]
-    m.touched = True
 
 
 def load_const(m: Machine, stack: list[int], index: int, arg: int) -> None:
@@ -144,7 +142,6 @@ def list_append(m: Machine, stack: list[int], index: int, arg: int) -> None:
     item = stack.pop()
     if stack[-arg] == k.EXC_LIST and not item & k.EXCS:
         stack[-arg] = k.LIST
-        m.touched = True
 
 
 def list_extend(m: Machine, stack: list[int], index: int, arg: int) -> None:
@@ -152,7 +149,6 @@ def list_extend(m: Machine, stack: list[int], index: int, arg: int) -> None:
     stack.pop()
     if stack[-arg] == k.EXC_LIST:
         stack[-arg] = k.LIST
-        m.touched = True
 
 
 def make_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
@@ -174,9 +170,10 @@ def make_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
 def call(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """A comprehension's function trusts its argument to be an iterator."""
     first = len(stack) - arg - 2
-    if stack[first] == k.ITERATES or stack[first + 1] == k.ITERATES:
-        if stack[first] != k.ITERATES or arg or stack[first + 1] != k.ITER:
-            m.fail("a comprehension's function is called without an iterator")
+    callee = first + 1 if stack[first] == k.NULL else first
+    misplaced = callee == first and stack[first + 1] == k.ITERATES
+    if misplaced or (stack[callee] == k.ITERATES and stack[callee + 1 : callee + 2] != [k.ITER]):
+        m.fail("a comprehension's function is called without an iterator")
     del stack[first:]
     stack.append(k.VALUE)
 
@@ -211,7 +208,6 @@ def none_test(taken_when_none: bool) -> Action:
             m.flow(words.targets[index], stack if taken_when_none else known)
             if taken_when_none:
                 stack[-1] = k.EXC
-                m.touched = True
         else:
             m.flow(words.targets[index], stack)
 

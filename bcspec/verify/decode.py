@@ -272,7 +272,7 @@ def slots_of(code: CodeType) -> list[int]:
 
 
 def takes_iterator(code: CodeType) -> bool:
-    """A comprehension's or generator expression's code, which trusts its argument to be an iterator.
+    """The code of a comprehension or generator expression trusts its argument to be an iterator.
 
     Its first loop is the one over the argument; asynchronous loops check what they are given.
     """

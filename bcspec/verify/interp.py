@@ -53,7 +53,6 @@ class Machine:
         self.bits = 0
         self.env: Env = {}
         self.index = 0
-        self.touched = False  # a slot that a handler keeps may have another kind now
 
     def fail(self, reason: str) -> NoReturn:
         """Refuse the current instruction."""
@@ -83,7 +82,7 @@ class Machine:
         handlers, targets = words.handlers, words.targets
         raises, flows, actions = prepared.raises, prepared.flow, prepared.action
         room, count = self.code.co_stacksize, len(ops)
-        covered: tuple[Handler, int, int, Env] | None = None
+        covered: tuple[Handler, list[int], int, int, Env] | None = None
         if index == 0 and joins[0]:
             self.flow(0, stack)
             return
@@ -96,10 +95,11 @@ class Machine:
                 if len(stack) - (pops if raises[op] else 0) < handler.depth:
                     self.fail(f"stack depth {len(stack)} is below its handler's {handler.depth}")
                 if raises[op]:
-                    seen = (handler, self.handled, self.bits, self.env)
-                    if self.touched or seen != covered:
-                        self._raise_to(handler, stack)
-                        covered, self.touched = seen, False
+                    kept = stack[: handler.depth]
+                    seen = (handler, kept, self.handled, self.bits, self.env)
+                    if seen != covered:
+                        covered = seen
+                        self._raise_to(handler, kept)
             if effect.reads is not None:
                 self._check_reads(effect.reads, stack)
             elif pops:
@@ -153,11 +153,8 @@ class Machine:
             self.fail(f"stack depth {len(kept)} exceeds co_stacksize {self.code.co_stacksize}")
         self.flow(target, kept)
 
-    def _raise_to(self, handler: Handler, stack: list[int]) -> None:
-        kept = stack[: handler.depth]
-        if handler.lasti:
-            kept.append(k.LASTI)
-        kept.append(k.EXC)
+    def _raise_to(self, handler: Handler, kept: list[int]) -> None:
+        kept = [*kept, k.LASTI, k.EXC] if handler.lasti else [*kept, k.EXC]
         if len(kept) > self.code.co_stacksize:
             self.fail(f"its handler's stack depth {len(kept)} exceeds co_stacksize")
         self.flow(handler.target, kept)

@@ -84,12 +84,12 @@ def _dict_merge(depth: int) -> Effect:
 
 def _call(count: int) -> Effect:
     """NULL or a method, a callable or its first argument, then arguments."""
-    return Effect((k.ANY, *(_CALLABLE,) * (count + 1)), count + 2)
+    return Effect((k.ANY, _CALLABLE, *(_O,) * count), count + 2)
 
 
 def _precall(count: int) -> Effect:
     """Changes only the two slots that the CALL right after it takes."""
-    return Effect((k.ANY, *(_CALLABLE,) * (count + 1)), 0)
+    return Effect((k.ANY, _CALLABLE, *(_O,) * count), 0)
 
 
 def _call_ex(flags: int) -> Effect:
