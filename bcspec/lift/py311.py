@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: Instructions before the body; lowering writes them again.
 PROLOGUE = frozenset({"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR"})
 
+#: Names in the `bytecode` package of the comparisons, and how the IR writes them.
+COMPARISONS = {"LT": "<", "LE": "<=", "EQ": "==", "NE": "!=", "GT": ">", "GE": ">="}
+
 
 def _cell(arg: Any) -> Any:
     return arg.name
@@ -190,7 +193,7 @@ LIFT: dict[str, Any] = {
     "BINARY_SUBSCR": _simple("binary_subscr", 2, 1),
     "STORE_SUBSCR": _simple("store_subscr", 3, 0),
     "DELETE_SUBSCR": _simple("delete_subscr", 2, 0),
-    "COMPARE_OP": _simple("compare_op", 2, 1, arg=_same),
+    "COMPARE_OP": _simple("compare_op", 2, 1, arg=lambda arg: COMPARISONS[arg.name]),
     "IS_OP": _simple("is_op", 2, 1, arg=_same),
     "CONTAINS_OP": _simple("contains_op", 2, 1, arg=_same),
     "UNARY_NEGATIVE": _simple("unary_negative", 1, 1),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bytecode import UNSET
+from bytecode import UNSET, Compare
 
 if TYPE_CHECKING:
     from ..ir import Op
@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 #: Room that instructions use on top of what the model of the stack shows.
 EXTRA_STACK = 0
+
+
+COMPARISONS = {
+    "<": Compare.LT,
+    "<=": Compare.LE,
+    "==": Compare.EQ,
+    "!=": Compare.NE,
+    ">": Compare.GT,
+    ">=": Compare.GE,
+}
 
 
 def prologue(em: Emission) -> None:
@@ -85,9 +95,10 @@ def _copy(em: Emission, op: Op) -> None:
 
 
 def _clear(em: Emission, op: Op) -> None:
-    """Let go of a local that may be unbound; it is never read again before it is stored."""
+    """Unbind a local that may be unbound already."""
     em.instr("LOAD_CONST", None)
     em.instr("STORE_FAST", op.arg)
+    em.instr("DELETE_FAST", op.arg)
     em.max_depth = max(em.max_depth, len(em.stack) + 1)
 
 
@@ -242,7 +253,7 @@ EMIT: dict[str, Any] = {
     "binary_subscr": _simple("BINARY_SUBSCR"),
     "store_subscr": _simple("STORE_SUBSCR"),
     "delete_subscr": _simple("DELETE_SUBSCR"),
-    "compare_op": _simple("COMPARE_OP", _arg),
+    "compare_op": _simple("COMPARE_OP", lambda em, op: COMPARISONS[op.arg]),
     "is_op": _simple("IS_OP", _arg),
     "contains_op": _simple("CONTAINS_OP", _arg),
     "unary_negative": _simple("UNARY_NEGATIVE"),

@@ -1,0 +1,195 @@
+"""Evaluation: a function and what is constant in, residual IR out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from ..errors import SpecializationError
+from ..ir import Function, check
+from .clean import clean
+from .constants import hold_constants_in_cells
+from .domain import UNBOUND, AVal, Const, Dyn, Frame, VObj
+from .evaluator import Evaluator
+from .machine import Restart
+from .request import Assumption, Limits, Note, Request
+from .rules import RULES
+from .rules.variables import REAL
+from .source import source_of
+
+__all__ = ["Assumption", "Limits", "Note", "Request", "Residual", "evaluate", "reevaluate"]
+
+
+@dataclass(slots=True)
+class Residual:
+    """What evaluation gives.
+
+    Attributes:
+        fn: cleaned residual IR.
+        cells: the cell behind each free variable of `fn`, in order.
+        assumptions: what justifies the folded values.
+        notes: decisions, for `bcspec.explain`.
+    """
+
+    fn: Function
+    cells: tuple[CellType, ...]
+    assumptions: list[Assumption]
+    notes: list[Note]
+
+
+def evaluate(request: Request) -> Residual:
+    """Specialise a function.
+
+    Args:
+        request: the function and what is constant.
+
+    Returns:
+        The residual function in IR form.
+
+    Raises:
+        SpecializationError: it cannot be specialised; names the reason.
+        UnsupportedBytecode: its code cannot be lifted.
+    """
+    for _ in range(request.limits.restarts):
+        evaluator = Evaluator(request, RULES)
+        try:
+            evaluator.run(entry_frame(evaluator))
+        except Restart as restart:
+            demand(request, restart)
+            continue
+        if evaluator.widened_now and request.limits.restarts > 1:
+            request.demands.rounds += 1
+            if request.demands.rounds < 12:
+                continue
+        return finish(evaluator)
+    raise SpecializationError(
+        f"{request.function.__qualname__}: gave up after {request.limits.restarts} evaluations"
+    )
+
+
+def demand(request: Request, restart: Restart) -> None:
+    """Take note of what made an evaluation start again."""
+    demands = request.demands
+    if restart.kind == "real_cells":
+        demands.real_cells.add(restart.demand)
+    elif restart.kind == "no_unfold":
+        demands.no_unfold[restart.demand] = restart.why
+    else:
+        code = request.function.__code__
+        raise SpecializationError(
+            f"{request.function.__qualname__} ({code.co_filename}:{code.co_firstlineno}): {restart.why}"
+        )
+
+
+def entry_frame(ev: Evaluator) -> Frame:
+    """The frame of the function itself, as its caller enters it."""
+    request = ev.request
+    function = request.function
+    source = source_of(function.__code__)
+    fn = source.fn
+    real = request.demands.real_cells
+    locals_: dict[str, AVal] = {}
+    for name in fn.arg_names:
+        if name in request.constants:
+            locals_[name] = Const(request.constants[name])
+        else:
+            locals_[name] = Dyn(name, request.types.get(name) or star_type(fn, name))
+            if name not in real:
+                ev.state.bound[name] = False
+    cells: dict[str, AVal] = dict(zip(fn.freevars, map(Const, function.__closure__ or ()), strict=True))
+    for name in fn.cellvars:
+        content = locals_.pop(name, UNBOUND)
+        if name in real:
+            cells[name] = REAL
+        else:
+            cells[name] = ev.new_ref(VObj("cell", (name, 0), (content,)))
+    ev.declared_types = set(request.types.values())
+    return Frame(source, fn.blocks[0], 0, locals_, {}, cells, function.__globals__, function=function)
+
+
+def star_type(fn: Function, name: str) -> type | None:
+    """The exact type of ``*args`` and ``**kwargs``."""
+    stars = fn.arg_names[fn.argcount + fn.kwonlyargcount :]
+    if name not in stars:
+        return None
+    return tuple if fn.flags & 0x04 and name == stars[0] else dict
+
+
+def finish(ev: Evaluator) -> Residual:
+    """Put the residual blocks into a function, and tidy it."""
+    request = ev.request
+    fn = shell(ev)
+    clean(fn)
+    hold_constants_in_cells(fn, ev.freevars)
+    fn.freevars = list(ev.freevars)
+    fn.varnames = local_names(fn, request)
+    check(fn)
+    cells = tuple(ev.freevars.values())
+    return Residual(fn, cells, list(ev.assumptions.values()), ev.notes)
+
+
+def shell(ev: Evaluator) -> Function:
+    """A function like the generic one, without its blocks and without the fixed parameters."""
+    request = ev.request
+    base = source_of(request.function.__code__).fn
+    fixed = set(request.constants)
+    positional = base.varnames[: base.argcount]
+    kwonly = base.varnames[base.argcount : base.argcount + base.kwonlyargcount]
+    return Function(
+        name=base.name,
+        qualname=base.qualname,
+        filename=base.filename,
+        firstlineno=base.firstlineno,
+        argcount=len([n for n in positional if n not in fixed]),
+        posonlyargcount=len([n for n in positional[: base.posonlyargcount] if n not in fixed]),
+        kwonlyargcount=len([n for n in kwonly if n not in fixed]),
+        flags=base.flags,
+        varnames=[n for n in base.arg_names if n not in fixed],
+        cellvars=[n for n in base.cellvars if n in request.demands.real_cells],
+        freevars=[],
+        doc=base.doc,
+        blocks=ev.blocks,
+        prologue=base.prologue,
+        code=base.code,
+    )
+
+
+def local_names(fn: Function, request: Request) -> list[str]:
+    """Arguments first, then the other locals as the generic function orders them, then slots."""
+    used: dict[str, None] = {}
+    slots = {"load", "load_check", "store", "delete", "delete_check", "clear"}
+    for block in fn.blocks:
+        for op in block.ops:
+            if op.name in slots:
+                used[op.arg] = None
+    names = list(fn.varnames)
+    original = request.function.__code__.co_varnames
+    names += [n for n in original if n in used and n not in names]
+    return names + [n for n in used if n not in names]
+
+
+def reevaluate(code: CodeType) -> Function:
+    """Evaluate a code object with nothing constant and nothing assumed.
+
+    The result behaves like `code`, whatever its globals and cells are; this is how CPython's own
+    tests are used as an oracle.
+
+    Args:
+        code: any code object.
+
+    Returns:
+        Residual IR with the same free variables, in the same order.
+
+    Raises:
+        SpecializationError: it cannot be evaluated.
+        UnsupportedBytecode: it cannot be lifted.
+    """
+    cells = tuple(CellType() for _ in code.co_freevars)
+    function = FunctionType(code, {}, closure=cells)
+    request = Request(function, assume=False, limits=Limits(variants=1))
+    residual = evaluate(request)
+    names: dict[str, Any] = dict.fromkeys(code.co_freevars)
+    assert set(residual.fn.freevars) <= set(names), residual.fn.freevars
+    residual.fn.freevars = list(names)
+    return residual.fn

@@ -1,0 +1,305 @@
+"""The abstract domain and the abstract state.
+
+An abstract value is one of
+
+* `Const(obj)`: a known object;
+* `Dyn(slot)`: an unknown object that the residual function keeps in the local `slot`
+  (with ``maybe``: or nothing at all; with ``type``: of that exact type);
+* `Tmp(value)`: an unknown object on the operand stack of the residual function;
+* `Ref(id)`: a *virtual* object of the heap: an allocation that has not been materialised;
+* `NULL`, the empty half of a callable, and `UNBOUND`, a variable without a value.
+
+Order of precision: everything is below `Dyn(maybe)`; `bcspec.evaluate.widening` moves up.
+
+A virtual object is a kind, a hashable tag and a tuple of abstract values (its *kids*), so that
+walking, comparing and rewriting states needs no knowledge of the kinds:
+
+=============  ==============================================  =============================
+kind           tag                                             kids
+=============  ==============================================  =============================
+tuple, list    None                                            the items
+dict           the keys (`Hold`)                               the values
+slice          None                                            start, stop, step
+cell           variable, depth of its frame                    the content
+function       `FunctionTag`                                   defaults, kwdefaults,
+                                                               annotations, closure cells
+method         None                                            function, instance
+iterator       position                                        what is iterated
+gencall        keyword names                                   function, arguments: a
+                                                               generator not yet started
+generator      `FrameTag`                                      every value of the frame
+instance       (class as `Hold`, attribute names)              the attribute values
+super          None                                            class, instance
+=============  ==============================================  =============================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from types import CodeType
+from typing import Any
+
+from ..ir import Block, Value
+from .source import Source
+
+#: Types whose values can be told apart by value alone and whose death nobody notices.
+ATOMIC_TYPES: frozenset[type] = frozenset(
+    {int, bool, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), CodeType}
+)
+
+
+def is_atomic(obj: object) -> bool:
+    """Whether `obj` may stand in ``co_consts`` and be compared by value."""
+    kind = type(obj)
+    if kind in ATOMIC_TYPES:
+        return True
+    if kind is tuple or kind is frozenset:
+        return all(map(is_atomic, obj))  # type: ignore[call-overload]
+    return False
+
+
+def const_key(obj: object) -> Any:
+    """A hashable key that tells ``1``, ``True`` and ``1.0``, or ``0.0`` and ``-0.0``, apart."""
+    kind = type(obj)
+    if kind in (float, complex):
+        return (kind, repr(obj))
+    if kind is tuple:
+        return (kind, tuple(map(const_key, obj)))  # type: ignore[call-overload]
+    if kind in ATOMIC_TYPES and kind is not CodeType:
+        return (kind, obj)
+    return (None, id(obj))
+
+
+class Hold:
+    """An object as part of a key: compared as a constant, kept alive."""
+
+    __slots__ = ("key", "obj")
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+        self.key = const_key(obj)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hold) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"Hold({self.obj!r})"
+
+
+class AVal:
+    """Base of the abstract values."""
+
+    __slots__ = ()
+
+
+class Const(AVal):
+    """A known object; with `deep`, its items do not change either (a list in frozen metadata)."""
+
+    __slots__ = ("deep", "obj")
+
+    def __init__(self, obj: Any, deep: bool = False) -> None:
+        self.obj = obj
+        self.deep = deep
+
+    def __repr__(self) -> str:
+        return f"Const({self.obj!r})"
+
+
+class Marker(AVal):
+    """NULL or UNBOUND."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NULL = Marker("NULL")
+UNBOUND = Marker("UNBOUND")
+
+
+class Dyn(AVal):
+    """An unknown object in a slot of the residual function."""
+
+    __slots__ = ("maybe", "slot", "type")
+
+    def __init__(self, slot: str, type: type | None = None, maybe: bool = False) -> None:
+        self.slot = slot
+        self.type = type
+        self.maybe = maybe
+
+    def __repr__(self) -> str:
+        return f"Dyn({self.slot}{'?' if self.maybe else ''})"
+
+
+class Tmp(AVal):
+    """An unknown object on the operand stack of the residual function."""
+
+    __slots__ = ("type", "value")
+
+    def __init__(self, value: Value, type: type | None = None) -> None:
+        self.value = value
+        self.type = type
+
+
+class Ref(AVal):
+    """A virtual object, by its number in the heap."""
+
+    __slots__ = ("id",)
+
+    def __init__(self, id: int) -> None:
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"Ref({self.id})"
+
+
+@dataclass(frozen=True, slots=True)
+class VObj:
+    """A virtual object; see the table in the module's docstring."""
+
+    kind: str
+    tag: Any = None
+    kids: tuple[AVal, ...] = ()
+
+    def with_kids(self, kids: tuple[AVal, ...]) -> VObj:
+        return replace(self, kids=kids)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTag:
+    """What is constant in a virtual function."""
+
+    code: Hold
+    globals: Hold
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTag:
+    """What is constant in a suspended generator; `names` and `values` say what its kids are."""
+
+    code: CodeType
+    block: Block
+    index: int
+    names: tuple[str, ...]
+    values: tuple[Value, ...]
+    cells: tuple[str, ...]
+    globals: Hold
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value on the operand stack of an unfolded frame.
+
+    `temp` is the residual value that already holds it, if any: always for `Tmp`, and for a
+    constant or a slot that was pushed ahead in source order (deleted again when it is not wanted).
+    """
+
+    aval: AVal
+    temp: Value | None = None
+
+
+@dataclass(slots=True)
+class Frame:
+    """One unfolded activation."""
+
+    source: Source
+    block: Block
+    index: int
+    locals: dict[str, AVal]
+    env: dict[Value, Entry]
+    cells: dict[str, AVal]
+    globals: dict[str, Any]
+    cont: str = "value"
+    held: tuple[AVal, ...] = ()
+    function: Any = None
+
+    def copy(self) -> Frame:
+        return replace(
+            self, locals=dict(self.locals), env=dict(self.env), cells=dict(self.cells)
+        )
+
+
+@dataclass(slots=True)
+class State:
+    """Everything that is known at one point of one path.
+
+    `hand` holds the operands of the operation being evaluated, above everything else, and
+    `held_aside` the contents of an object that is being materialised.
+    `bound` lists the slots that hold an object which this path still has to let go of; True
+    where the slot may as well be unbound.
+    `forks` counts the dynamic branches passed: it tells unrolling from a dynamic loop.
+    """
+
+    frames: list[Frame]
+    heap: dict[int, VObj] = field(default_factory=dict)
+    bound: dict[str, bool] = field(default_factory=dict)
+    forks: int = 0
+    hand: list[Entry] = field(default_factory=list)
+    held_aside: list[AVal] = field(default_factory=list)
+
+    def copy(self) -> State:
+        return State(
+            [frame.copy() for frame in self.frames],
+            dict(self.heap),
+            dict(self.bound),
+            self.forks,
+            list(self.hand),
+            list(self.held_aside),
+        )
+
+    @property
+    def top(self) -> Frame:
+        return self.frames[-1]
+
+    def roots(self) -> Iterator[AVal]:
+        """Every abstract value that something holds directly."""
+        for frame in self.frames:
+            yield from frame.locals.values()
+            for entry in frame.env.values():
+                yield entry.aval
+            yield from frame.cells.values()
+            yield from frame.held
+        for entry in self.hand:
+            yield entry.aval
+        yield from self.held_aside
+
+    def reach(self) -> tuple[set[str], set[int]]:
+        """Slots and heap objects that are still held."""
+        slots: set[str] = set()
+        refs: set[int] = set()
+        work = list(self.roots())
+        while work:
+            aval = work.pop()
+            if isinstance(aval, Dyn):
+                slots.add(aval.slot)
+            elif isinstance(aval, Ref) and aval.id not in refs:
+                refs.add(aval.id)
+                work.extend(self.heap[aval.id].kids)
+        return slots, refs
+
+    def rewrite(self, change: Callable[[AVal], AVal]) -> None:
+        """Replace every abstract value `v`, wherever it is held, by ``change(v)``."""
+        for frame in self.frames:
+            for name, aval in frame.locals.items():
+                frame.locals[name] = change(aval)
+            for value, entry in frame.env.items():
+                new = change(entry.aval)
+                if new is not entry.aval:
+                    frame.env[value] = Entry(new, entry.temp)
+            for name, aval in frame.cells.items():
+                frame.cells[name] = change(aval)
+            frame.held = tuple(map(change, frame.held))
+        self.held_aside[:] = map(change, self.held_aside)
+        self.hand[:] = [Entry(change(entry.aval), entry.temp) for entry in self.hand]
+        for number, obj in self.heap.items():
+            kids = tuple(map(change, obj.kids))
+            if kids != obj.kids:
+                self.heap[number] = obj.with_kids(kids)

@@ -1,0 +1,306 @@
+"""The driver: follow paths, meet at join points, fork at dynamic branches.
+
+An online, polyvariant partial evaluator (Jones, Gomard, Sestoft, *Partial Evaluation and Automatic
+Program Generation*, 1993, chapters 4 and 7; the treatment of contexts follows weval).  A block of
+the source is specialised for the abstract state in which it is entered; `variants` remembers, for
+each control point, the states met and the residual block made for each.  A point that is met in
+too many states is widened where the states differ, which keeps everything finite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import Block, Edge, Op
+from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, State, Tmp, is_atomic
+from . import facts
+from .machine import Machine, Restart, current_op
+from .request import Assumption, Note, Request
+from .source import source_of
+from .unfold import Callee
+from .widening import control_point, describe, differences, every_place, widen
+
+
+class Evaluator(Machine):
+    """Evaluates one request once; `bcspec.evaluate.evaluate` restarts it on demand."""
+
+    def __init__(self, request: Request, rules: dict[str, Any]) -> None:
+        super().__init__(request)
+        self.rules = rules
+        self.variants: dict[Any, list[tuple[dict[Any, Any], int, Block]]] = {}
+        self.assumptions: dict[Any, Assumption] = {}
+        self.notes: list[Note] = []
+        self.freevars: dict[str, Any] = {}
+        self.entry_states: dict[Block, State] = {}
+        self.tested_slot: str | None = None
+        self.declared_types: set[type] = set()
+        self.widened_now = False
+        self.following = False
+
+    # -- records ---------------------------------------------------------------------
+
+    def note(self, kind: str, text: str) -> None:
+        """Record a decision at the present operation."""
+        frame = self.state.top
+        op = current_op(frame)
+        self.notes.append(Note(kind, text, frame.source.code.co_filename, op.line))
+
+    def assume(self, kind: str, subject: Any, name: str, value: Any, reason: str) -> None:
+        """Record what justifies a folded value."""
+        self.assumptions.setdefault(
+            (id(subject), name), Assumption(kind, subject, name, value, reason)
+        )
+
+    def constant_cell(self, frame: Frame, name: str, cell: Any) -> tuple[str, str] | None:
+        """Why the content of a closure cell never changes, or None."""
+        return facts.constant_cell(self.request, frame, name, cell)
+
+    def global_constant(
+        self, namespace: dict[str, Any], name: str, builtins_too: bool = True
+    ) -> Const | None:
+        """The value of a global name if it may be assumed to stay."""
+        found = facts.global_constant(self.request, namespace, name, builtins_too)
+        if found is None:
+            return None
+        const, kind, owner, reason = found
+        self.assume(kind, owner, name, const.obj, reason)
+        return const
+
+    def worth_unfolding(self, callee: Callee, args: list[Entry], kwargs: dict[str, Entry]) -> bool:
+        """A long function about which nothing is known but its name stays a call."""
+        if callee.cells or callee.lead or source_of(callee.code).size <= 120:
+            return True
+        avals: list[AVal] = [entry.aval for entry in (*args, *kwargs.values())]
+        return any(isinstance(aval, (Const, Ref)) for aval in avals)
+
+    # -- the loop --------------------------------------------------------------------
+
+    def run(self, frame: Frame) -> None:
+        """Evaluate from the start of `frame`."""
+        self.state.frames.append(frame)
+        self.start(Block(0))
+        self.arrive()
+        self.follow_path()
+        while self.pending:
+            self.state, block = self.pending.pop()
+            self.start(block)
+            self.collect()
+            self.arrive()
+            self.follow_path()
+
+    def follow_path(self) -> None:
+        """Evaluate operations until the path ends."""
+        limit = self.request.limits.residual
+        while self.following:
+            frame = self.state.top
+            ops = frame.block.ops
+            op = ops[frame.index] if frame.index < len(ops) else frame.block.term
+            assert op is not None
+            frame.index += 1
+            self.rules[op.name](self, op)
+            if self.emitted > limit:
+                raise Restart("too_big", None, f"more than {limit} residual operations")
+
+    # -- control ---------------------------------------------------------------------
+
+    def end_path(self) -> None:
+        self.following = False
+
+    def enter_edge(self, edge: Edge) -> None:
+        """Move the top frame along an edge of its source block."""
+        frame = self.state.top
+        env = frame.env
+        entries = [env[value] for value in edge.args]
+        frame.env = dict(zip(edge.target.params, entries, strict=True))
+        frame.block, frame.index = edge.target, 0
+
+    def jump(self, edge: Edge) -> None:
+        """Follow an edge that is certainly taken."""
+        self.enter_edge(edge)
+        self.arrive()
+
+    def arrive(self) -> None:
+        """The top frame is at the start of a block: join what was evaluated before, or go on."""
+        self.following = True
+        frame = self.state.top
+        if frame.block in frame.source.joins or frame.block in frame.source.handlers:
+            self.trim(frame)
+            self.join()
+
+    def trim(self, frame: Frame) -> None:
+        """Forget constants in variables that are not read any more: they keep variants apart."""
+        if self.observed(frame):
+            return
+        live = frame.source.live[frame.block]
+        for name, aval in frame.locals.items():
+            if name not in live and isinstance(aval, Const) and is_atomic(aval.obj):
+                frame.locals[name] = UNBOUND
+
+    def observed(self, frame: Frame) -> bool:
+        """Whether something may look at the locals of `frame` by name."""
+        return frame.source.observes_frames and frame is self.state.frames[0]
+
+    def join(self) -> None:
+        """Meet other paths at the present control point, or begin a residual block for it."""
+        self.settle_all()
+        self.strip()
+        state = self.state
+        point = control_point(state)
+        wide = self.request.demands.widened.get(point)
+        if wide:
+            widen(self, wide)
+        variants = self.variants.setdefault(point, [])
+        description = describe(state)
+        block = self.same_variant(variants, description)
+        if block is None and self.exhausted(variants, state):
+            description = self.give_up_precision(point, variants, description)
+            block = self.same_variant(variants, description)
+        args = tuple(self.physical())
+        if block is not None:
+            self.settle_slots(block)
+            self.finish("jump", None, (), [Edge(block, args)])
+            self.end_path()
+            return
+        fresh = Block(0)
+        self.finish("jump", None, (), [Edge(fresh, args)])
+        self.reparam(state, fresh)
+        variants.append((description, state.forks, fresh))
+        self.entry_states[fresh] = state.copy()
+        self.start(fresh)
+
+    def same_variant(self, variants: Any, description: dict[Any, Any]) -> Block | None:
+        for known, _, block in variants:
+            if known == description:
+                return block  # type: ignore[no-any-return]
+        return None
+
+    def exhausted(self, variants: Any, state: State) -> bool:
+        """Whether the budget of variants of a point is used up.
+
+        Unrolling a loop whose control is static passes no dynamic branch that was not passed
+        before; a dynamic loop passes one in every round.
+        """
+        if not variants:
+            return False
+        limits = self.request.limits
+        if state.top.block in state.top.source.handlers:
+            return True
+        forks = {forks for _, forks, _ in variants} | {state.forks}
+        return len(forks) > limits.variants or len(variants) >= limits.unrolled
+
+    def give_up_precision(self, point: Any, variants: Any, description: Any) -> dict[Any, Any]:
+        """Widen the places where this state differs from those met before."""
+        demands = self.request.demands.widened.setdefault(point, {})
+        for known, _, _ in variants:
+            for path in differences(known, description):
+                maybe = UNBOUND in (known.get(path), description.get(path)) or any(
+                    isinstance(d, tuple) and d[0] == "d" and d[3]
+                    for d in (known.get(path), description.get(path))
+                )
+                demands[path] = demands.get(path, False) or maybe
+        self.widened_now = True
+        widen(self, demands)
+        result: dict[Any, Any] = describe(self.state)
+        return result
+
+    def settle_slots(self, block: Block) -> None:
+        """Before joining `block`: move what it expects in other slots."""
+        target = self.entry_states[block]
+        moves: dict[str, str] = {}
+        theirs = [aval for _, aval in _slots(target)]
+        mine = [aval for _, aval in _slots(self.state)]
+        for have, want in zip(mine, theirs, strict=True):
+            moves[want.slot] = have.slot
+        pending = [(want, have) for want, have in moves.items() if want != have]
+        values = [self.emit("load", have, (), 1)[0] for _, have in pending]
+        kept = set(moves)
+        for (want, _), value in reversed(list(zip(pending, values, strict=True))):
+            self.store(want, value)
+        for slot in [slot for slot in self.state.bound if slot not in kept]:
+            self.release(slot)
+
+    # -- branches --------------------------------------------------------------------
+
+    def fork(self, name: str, arg: Any, results: int = 0) -> None:
+        """End the residual block with a dynamic terminator on the whole hand.
+
+        The operands of the terminator are in the hand (and, for `for_iter` and `send`, the kept
+        iterator is in the environment); both edges of the source block are followed later.
+        """
+        frame = self.state.top
+        source_op = frame.block.term
+        assert source_op is not None
+        kept = list(source_op.operands[: source_op.spec.keeps])
+        self.settle_all()
+        self.strip()
+        self.protect()
+        operands = self.kept_temps(kept) + self.hand_temps()
+        self.state.hand.clear()
+        term = self.finish(name, arg, operands, [], results)
+        self.state.forks += 1
+        for position, edge in enumerate(frame.block.edges):
+            self.follow_later(source_op, term, edge, position)
+        self.cur_forked()
+
+    def follow_later(self, source_op: Op, term: Op, edge: Edge, position: int) -> None:
+        """Queue one side of a fork."""
+        base = self.state
+        state = base.copy()
+        frame = state.top
+        for value, result in zip(source_op.results, term.results, strict=True):
+            frame.env[value] = Entry(Tmp(result), result)
+        entries = {value: frame.env[value] for value in edge.args}
+        frame.env = entries
+        args = [
+            entry.temp for f in state.frames for entry in f.env.values() if entry.temp is not None
+        ]
+        frame.env = dict(zip(edge.target.params, entries.values(), strict=True))
+        frame.block, frame.index = edge.target, 0
+        block = Block(0)
+        self.cur.edges.append(Edge(block, tuple(args)))
+        self.refine(state, source_op, position)
+        self.reparam(state, block)
+        self.pending.append((state, block))
+
+    def refine(self, state: State, op: Op, position: int) -> None:
+        """What taking this side of the branch tells about the tested slot."""
+        slot = self.tested_slot
+        if slot is None or op.name != "branch" or op.arg not in ("none", "not_none"):
+            return
+        if (op.arg == "none") == (position == 0):
+            none = Const(None)
+            state.rewrite(lambda a: none if isinstance(a, Dyn) and a.slot == slot else a)
+
+    def cur_forked(self) -> None:
+        self.tested_slot = None
+        self.end_path()
+
+    # -- frames ----------------------------------------------------------------------
+
+    def push_frame(self, frame: Frame) -> None:
+        self.state.frames.append(frame)
+        self.arrive()
+
+    def pop_frame(self, entry: Entry) -> tuple[Frame, Entry]:
+        """Leave the top frame with a result; what only it held dies."""
+        frame = self.state.frames.pop()
+        self.state.hand.append(entry)
+        for leftover in reversed(list(frame.env.values())):
+            self.discard(leftover)
+        self.collect()
+        return frame, self.state.hand.pop()
+
+    def resume_caller(self, many_returns: bool) -> None:
+        """Go on after a call in the caller; several returns of the callee meet here."""
+        self.following = True
+        if many_returns:
+            self.join()
+
+    def bind_result(self, entry: Entry) -> None:
+        """Give the single result of the operation that the top frame is at."""
+        op: Op = current_op(self.state.top)
+        self.give(op, entry)
+
+
+def _slots(state: State) -> list[tuple[Any, Dyn]]:
+    return [(path, aval) for path, aval in every_place(state) if isinstance(aval, Dyn)]

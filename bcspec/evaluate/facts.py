@@ -1,0 +1,139 @@
+"""What may be taken as constant: cells, globals, and the reasons for it."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .attributes import DEFINITIONS
+from .domain import Const, Frame
+
+if TYPE_CHECKING:
+    from .request import Request
+
+_BINDS = {"STORE_DEREF", "DELETE_DEREF"}
+
+
+def constant_cell(request: Request, frame: Frame, name: str, cell: CellType) -> tuple[str, str] | None:
+    """Why the content of a closure cell never changes: (kind of assumption, reason), or None."""
+    function = frame.function
+    if not isinstance(function, FunctionType):
+        return None
+    label = f"{function.__module__}.{function.__qualname__}"
+    for prefix, reason in request.knowledge.constant_cells.items():
+        if label == prefix or label.startswith(prefix + "."):
+            return ("declared", reason)
+    if id(cell) in request.knowledge.frozen_objects:
+        return ("declared", request.knowledge.frozen_objects[id(cell)][1])
+    if request.assume and cell_is_settled(function, name):
+        return ("proved", "no remaining code of the enclosing function binds it")
+    return None
+
+
+def cell_is_settled(function: FunctionType, name: str) -> bool:
+    """Whether no code that can still run binds the closure variable `name` of `function`.
+
+    The enclosing function is found by its qualified name; its own activation is over (only plain
+    functions are accepted), so only functions nested in it could bind the variable.
+    """
+    chain = enclosing_codes(function)
+    if chain is None:
+        return False
+    for owner in reversed(chain):
+        if name in owner.co_cellvars:
+            if owner.co_flags & (0x20 | 0x80 | 0x200):
+                return False
+            return not any(binds(code, name) for code in nested(owner))
+    return False
+
+
+def enclosing_codes(function: FunctionType) -> list[CodeType] | None:
+    """Code objects around that of `function`, outermost first; None if they cannot be found."""
+    module = sys.modules.get(function.__module__ or "")
+    code = function.__code__
+    names = code.co_qualname.split(".<locals>.")
+    if module is None or len(names) < 2:
+        return None
+    outer: Any = module
+    for part in names[0].split("."):
+        outer = vars(outer).get(part) if hasattr(outer, "__dict__") else None
+        if isinstance(outer, (staticmethod, classmethod)):
+            outer = outer.__func__
+    for candidate in unwrapped(outer):
+        chain = path_to(candidate.__code__, code)
+        if chain is not None:
+            return chain
+    return None
+
+
+def unwrapped(function: Any) -> list[FunctionType]:
+    """`function` and what it wraps, as far as these are Python functions."""
+    found: list[FunctionType] = []
+    while function is not None and len(found) < 20:
+        if isinstance(function, FunctionType):
+            found.append(function)
+        function = getattr(function, "__wrapped__", None) or getattr(function, "__bcspec_generic__", None)
+    return found
+
+
+def path_to(outer: CodeType, inner: CodeType) -> list[CodeType] | None:
+    """Code objects from `outer` down to the one that contains `inner`."""
+    for const in outer.co_consts:
+        if const is inner:
+            return [outer]
+        if isinstance(const, CodeType):
+            below = path_to(const, inner)
+            if below is not None:
+                return [outer, *below]
+    return None
+
+
+def nested(code: CodeType) -> list[CodeType]:
+    """All code objects inside `code`."""
+    found: list[CodeType] = []
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            found += [const, *nested(const)]
+    return found
+
+
+def binds(code: CodeType, name: str) -> bool:
+    """Whether `code` may bind its free variable `name`."""
+    if name not in code.co_freevars:
+        return False
+    import dis
+
+    return any(i.opname in _BINDS and i.argval == name for i in dis.get_instructions(code))
+
+
+def global_constant(
+    request: Request, namespace: dict[str, Any], name: str, builtins_too: bool = True
+) -> tuple[Const, str, Any, str] | None:
+    """The value of a global name if it may be assumed: (value, kind, owner, reason)."""
+    if name in namespace:
+        return module_global(request, namespace, name)
+    if builtins_too and request.assume and hasattr(builtins, name):
+        value = getattr(builtins, name)
+        return Const(value), "declared", builtins, "builtins are not replaced"
+    return None
+
+
+def module_global(
+    request: Request, namespace: dict[str, Any], name: str
+) -> tuple[Const, str, Any, str] | None:
+    value = namespace[name]
+    module_name = namespace.get("__name__")
+    knowledge = request.knowledge
+    reason = knowledge.stable_globals.get((module_name, name))  # type: ignore[arg-type]
+    if reason is not None:
+        return Const(value), "declared", module_name, reason
+    module = sys.modules.get(module_name or "")
+    if not request.assume or not isinstance(value, DEFINITIONS):
+        return None
+    if module_name in knowledge.stable_modules:
+        return Const(value), "declared", module, knowledge.stable_modules[module_name]
+    if not isinstance(module, ModuleType) or module.__dict__ is not namespace:
+        return None
+    return Const(value), "watched", module, "a definition in a module stays"

@@ -1,0 +1,252 @@
+"""Building virtual objects for real when they escape: one rule per kind.
+
+A rule is called as ``rule(machine, index, ref, shared)``: entry `index` of the hand is the virtual
+object `ref`; afterwards it is a temporary.  `shared` says that something else holds it, too: then
+everyone gets the real object.  The allocation happens where the object escapes, not where the
+generic function makes it; nothing can tell, since nobody has seen it before.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from .domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Ref, Tmp, VObj
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+
+def _spread(m: Machine, index: int, parts: list[AVal]) -> None:
+    """Replace entry `index` of the hand by `parts`, each brought onto the stack."""
+    hand = m.state.hand
+    above = hand[index + 1 :]
+    del hand[index:]
+    for part in parts:
+        hand.append(Entry(part, part.value if isinstance(part, Tmp) else None))
+    m.state.hand.extend(above)
+    for position in range(index, index + len(parts)):
+        m.realise(position)
+
+
+def _gather(m: Machine, index: int, count: int, name: str, arg: Any, type_: type | None) -> None:
+    """Apply an operation to `count` entries from `index` on; its result takes their place."""
+    hand = m.state.hand
+    temps = [m.value_of(entry) for entry in hand[index : index + count]]
+    (value,) = m.emit(name, arg, temps, 1)
+    hand[index : index + count] = [Entry(Tmp(value, type_), value)]
+
+
+def _call(m: Machine, index: int, function: Any, parts: list[AVal], type_: type | None) -> None:
+    """The same for a call of a known constructor, which cannot fail."""
+    _spread(m, index, [NULL, Const(function), *parts])
+    _gather(m, index, len(parts) + 2, "call", (), type_)
+
+
+def _kids(m: Machine, ref: Ref, shared: bool) -> tuple[AVal, ...]:
+    """The kids of `ref`, which no longer hold anything when nobody else has the object."""
+    obj = m.state.heap[ref.id]
+    if not shared:
+        m.state.heap[ref.id] = obj.with_kids(())
+    return obj.kids
+
+
+def _done(m: Machine, index: int, ref: Ref, shared: bool, type_: type | None) -> None:
+    if shared:
+        m.share(index, ref, type_)
+        m.collect()
+
+
+def _sequence(name: str, type_: type) -> Any:
+    def rule(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+        kids = _kids(m, ref, shared)
+        _spread(m, index, list(kids))
+        _gather(m, index, len(kids), name, None, type_)
+        _done(m, index, ref, shared, type_)
+
+    return rule
+
+
+def _dict(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    keys = m.state.heap[ref.id].tag
+    kids = _kids(m, ref, shared)
+    parts: list[AVal] = []
+    for key, kid in zip(keys, kids, strict=True):
+        parts += [Const(key.obj), kid]
+    _spread(m, index, parts)
+    _gather(m, index, len(parts), "build_map", None, dict)
+    _done(m, index, ref, shared, dict)
+
+
+def _cell(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    """A cell of the function itself becomes a real one; that of an unfolded function is allocated.
+
+    The object is shared before its content is stored, since the content may lead back to it.
+    """
+    from .machine import Restart
+
+    obj = m.state.heap[ref.id]
+    name, depth = obj.tag
+    if depth == 0:
+        raise Restart("real_cells", name, f"the cell of {name} escapes")
+    (content,) = obj.kids
+    if content is UNBOUND or (isinstance(content, Dyn) and content.maybe):
+        raise m.generic_from_here(f"the empty cell of {name} escapes")
+    m.state.heap[ref.id] = obj.with_kids((UNBOUND,))
+    m.state.held_aside.append(content)
+    _call(m, index, types.CellType, [], types.CellType)
+    m.share(index, ref, types.CellType)
+    content = m.state.held_aside.pop()
+    m.state.hand.append(Entry(content))
+    m.realise(len(m.state.hand) - 1)
+    stored = m.state.hand.pop()
+    (copy,) = m.emit("copy", None, (m.value_of(m.state.hand[index]),), 1)
+    m.emit("store_attr", "cell_contents", (m.value_of(stored), copy))
+    m.collect()
+
+
+def _function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    obj = m.state.heap[ref.id]
+    code, globals_ = obj.tag.code.obj, obj.tag.globals.obj
+    defaults, kwdefaults, annotations, *cells = obj.kids
+    if globals_ is not m.request.function.__globals__:
+        raise m.generic_from_here("a function made in another module escapes")
+    for cell in cells:
+        _touch_cell(m, cell)
+    obj = m.state.heap[ref.id]
+    defaults, kwdefaults, annotations, *cells = _kids(m, ref, shared)
+    parts: list[AVal] = [part for part in (defaults, kwdefaults, annotations) if part is not UNBOUND]
+    bits = (1, 2, 4)
+    flags = sum(
+        bit
+        for bit, part in zip(bits, (defaults, kwdefaults, annotations), strict=True)
+        if part is not UNBOUND
+    )
+    _spread(m, index, parts)
+    count = len(parts)
+    if cells:
+        flags |= 8
+        m.state.hand.insert(index + count, Entry(UNBOUND))
+        _spread(m, index + count, list(cells))
+        _gather(m, index + count, len(cells), "build_tuple", None, tuple)
+        count += 1
+    m.state.hand.insert(index + count, Entry(UNBOUND))
+    _spread(m, index + count, [Const(code)])
+    _gather(m, index, count + 1, "make_function", flags, types.FunctionType)
+    _done(m, index, ref, shared, types.FunctionType)
+
+
+def _touch_cell(m: Machine, cell: AVal) -> None:
+    """Cells of the function itself are made real by a restart before anything is built."""
+    from .machine import Restart
+
+    if isinstance(cell, Ref):
+        name, depth = m.state.heap[cell.id].tag
+        if depth == 0:
+            raise Restart("real_cells", name, f"the cell of {name} escapes")
+
+
+def _method(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    kids = _kids(m, ref, shared)
+    _call(m, index, types.MethodType, list(kids), types.MethodType)
+    _done(m, index, ref, shared, types.MethodType)
+
+
+def _super(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    kids = _kids(m, ref, shared)
+    _call(m, index, super, list(kids), super)
+    _done(m, index, ref, shared, super)
+
+
+def _slice(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    kids = _kids(m, ref, shared)
+    _spread(m, index, list(kids))
+    _gather(m, index, 3, "build_slice", None, slice)
+    _done(m, index, ref, shared, slice)
+
+
+def _iterator(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    obj = m.state.heap[ref.id]
+    position = obj.tag
+    (source,) = _kids(m, ref, shared)
+    if isinstance(source, Const) and isinstance(source.obj, range):
+        _spread(m, index, [Const(source.obj[position:])])
+        _gather(m, index, 1, "get_iter", None, None)
+    else:
+        _spread(m, index, [source])
+        _gather(m, index, 1, "get_iter", None, None)
+        if position:
+            _advance(m, index, position)
+    _done(m, index, ref, shared, None)
+
+
+def _zipped(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    """A `zip` in progress: advanced iterators, zipped again."""
+    position = m.state.heap[ref.id].tag
+    kids = _kids(m, ref, shared)
+    parts: list[AVal] = [m.new_ref(VObj("iterator", position, (kid,))) for kid in kids]
+    _call(m, index, zip, parts, None)
+    _done(m, index, ref, shared, None)
+
+
+def _advance(m: Machine, index: int, position: int) -> None:
+    """Move a fresh list or tuple iterator to `position` (its documented pickle interface)."""
+    (copy,) = m.emit("copy", None, (m.value_of(m.state.hand[index]),), 1)
+    method, self_ = m.emit("load_method", "__setstate__", (copy,), 2)
+    (where,) = m.emit("const", position, (), 1)
+    (result,) = m.emit("call", (), (method, self_, where), 1)
+    m.emit("drop", None, (result,))
+
+
+def _instance(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    cls, names = m.state.heap[ref.id].tag
+    kids = m.state.heap[ref.id].kids
+    base = len(m.state.held_aside)
+    m.state.held_aside.extend(kids)
+    m.state.heap[ref.id] = m.state.heap[ref.id].with_kids(())
+    _call(m, index, cls.obj.__new__, [Const(cls.obj)], cls.obj)
+    if shared:
+        m.share(index, ref, cls.obj)
+    for name in names:
+        part = m.state.held_aside.pop(base)
+        m.state.hand.append(Entry(part))
+        m.realise(len(m.state.hand) - 1)
+        value = m.state.hand.pop()
+        (copy,) = m.emit("copy", None, (m.value_of(m.state.hand[index]),), 1)
+        m.emit("store_attr", name, (m.value_of(value), copy))
+    m.collect()
+
+
+def _generator(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    from .machine import Restart
+
+    tag = m.state.heap[ref.id].tag
+    code = getattr(tag, "code", tag)
+    raise Restart("no_unfold", code, "a generator escapes after it was started")
+
+
+def _gencall(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    """A generator that has not been started: make the call."""
+    kwnames = m.state.heap[ref.id].tag
+    parts = list(_kids(m, ref, shared))
+    _spread(m, index, [NULL, *parts])
+    _gather(m, index, len(parts) + 1, "call", kwnames, None)
+    _done(m, index, ref, shared, None)
+
+
+MATERIALISERS: dict[str, Any] = {
+    "tuple": _sequence("build_tuple", tuple),
+    "list": _sequence("build_list", list),
+    "dict": _dict,
+    "slice": _slice,
+    "cell": _cell,
+    "function": _function,
+    "method": _method,
+    "super": _super,
+    "iterator": _iterator,
+    "zipped": _zipped,
+    "instance": _instance,
+    "generator": _generator,
+    "running": _generator,
+    "gencall": _gencall,
+}

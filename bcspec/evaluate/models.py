@@ -1,0 +1,47 @@
+"""Builtins over known iterables, written in Python: unfolding these is how they are evaluated.
+
+Each model does what the builtin of the same name does (CPython, ``Python/bltinmodule.c``) when it
+is given an iterable whose items are known to the evaluator.  They are never called.
+"""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+
+def all_(iterable):
+    for item in iterable:
+        if not item:
+            return False
+    return True
+
+
+def any_(iterable):
+    for item in iterable:
+        if item:
+            return True
+    return False
+
+
+def list_(iterable):
+    result = []
+    for item in iterable:
+        result.append(item)
+    return result
+
+
+def tuple_(iterable):
+    result = []
+    for item in iterable:
+        result.append(item)
+    return (*result,)
+
+
+def enumerate_(iterable, start=0):
+    for item in iterable:
+        yield start, item
+        start = start + 1
+
+
+def map_(function, iterable):
+    for item in iterable:
+        yield function(item)

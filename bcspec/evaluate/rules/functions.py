@@ -1,0 +1,279 @@
+"""Attributes, methods, calls and closures."""
+
+from __future__ import annotations
+
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType
+from typing import TYPE_CHECKING, Any
+
+from ...ir import Op
+from ..attributes import Bound, Found, Getter, class_part, const_attribute, static_lookup, virtual_attribute
+from ..builtin_calls import BUILTINS, METHODS
+from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, FunctionTag, Hold, Marker, Ref, Tmp, VObj
+from ..instances import instantiate
+from ..machine import known_type
+from ..unfold import callee_of, can_unfold, sequence_items, static_refusal, unfold
+from ..source import source_of
+from .registry import residual, residual_hand, rule
+
+if TYPE_CHECKING:
+    from ..evaluator import Evaluator
+
+
+#: Callables that can be looked up in a table without running user code.
+HASHABLE = (FunctionType, BuiltinFunctionType, MethodDescriptorType, type)
+
+
+# -- attributes ----------------------------------------------------------------------
+
+
+def find_attribute(ev: Evaluator, aval: AVal, name: str) -> Found | None:
+    if isinstance(aval, Const):
+        return const_attribute(ev, aval, name)
+    if isinstance(aval, Ref):
+        return virtual_attribute(ev, aval, name)
+    cls = known_type(aval)
+    if cls is None or not ev.request.assume:
+        return None
+    return typed_attribute(ev, cls, name)
+
+
+def typed_attribute(ev: Evaluator, cls: type, name: str) -> Found | None:
+    """A method of an unknown instance of a known class, which cannot be shadowed."""
+    raw = static_lookup(cls, name)
+    if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
+        return Getter(raw.fget)
+    shadowable = hasattr(cls, "__dictoffset__") and cls.__dictoffset__ != 0
+    if shadowable and cls not in ev.request.knowledge.frozen_types and cls not in ev.declared_types:
+        return None
+    return class_part(ev, cls, name, raw)
+
+
+@rule("load_attr")
+def load_attr(ev: Evaluator, op: Op) -> None:
+    entry = ev.state.top.env[op.operands[0]]
+    found = find_attribute(ev, entry.aval, op.arg)
+    if found is None:
+        residual(ev, op)
+    elif isinstance(found, Getter):
+        ev.take(op)
+        call_getter(ev, op, found)
+    elif isinstance(found, Bound):
+        ev.take(op)
+        (entry,) = ev.grab()
+        self_ = ev.to_slot(entry, "self")
+        ev.give(op, Entry(ev.new_ref(VObj("method", None, (Const(found.function), self_)))))
+    else:
+        ev.take(op)
+        ev.discard_hand_keeping(found)
+        give_value(ev, op, found)
+        ev.collect()
+
+
+def give_value(ev: Evaluator, op: Op, value: AVal) -> None:
+    if isinstance(value, Const) and not value.deep:
+        ev.give(op, ev.const_entry(value.obj))
+    else:
+        ev.give(op, Entry(value))
+
+
+def call_getter(ev: Evaluator, op: Op, getter: Getter) -> None:
+    """Unfold a property, or leave the attribute access in place."""
+    callee = callee_of(ev, Const(getter.function))
+    assert callee is not None
+    binding = can_unfold(ev, callee, list(ev.state.hand), {})
+    if binding is None:
+        residual_hand(ev, op)
+        return
+    ev.grab()
+    unfold(ev, callee, binding)
+
+
+@rule("load_method")
+def load_method(ev: Evaluator, op: Op) -> None:
+    entry = ev.state.top.env[op.operands[0]]
+    found = find_attribute(ev, entry.aval, op.arg)
+    if found is None or isinstance(found, Getter):
+        residual(ev, op)
+    elif isinstance(found, Bound):
+        ev.take(op)
+        (entry,) = ev.grab()
+        ev.give(op, Entry(Const(found.function)), entry)
+    else:
+        ev.take(op)
+        ev.discard_hand_keeping(found)
+        ev.give(op, Entry(NULL), Entry(found))
+        ev.collect()
+
+
+# -- calls ---------------------------------------------------------------------------
+
+
+@rule("call")
+def call(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    hand = ev.state.hand
+    first, second = hand[0], hand[1]
+    if first.aval is NULL:
+        function, args = second, hand[2:]
+    elif second.aval is NULL:
+        function, args = first, hand[2:]
+    else:
+        function, args = first, hand[1:]
+    count = len(op.arg or ())
+    positional = args[: len(args) - count]
+    keywords = dict(zip(op.arg or (), args[len(args) - count :], strict=True))
+    if not fold_call(ev, op, function, positional, keywords):
+        residual_call(ev, op, function.aval)
+
+
+def residual_call(ev: Evaluator, op: Op, function: AVal) -> None:
+    residual_hand(ev, op, (result_type(ev, function),))
+
+
+def result_type(ev: Evaluator, function: AVal) -> type | None:
+    """The exact type of what a known callable returns, if that is declared."""
+    if not isinstance(function, Const) or not isinstance(function.obj, HASHABLE):
+        return None
+    return ev.request.knowledge.result_types.get(function.obj)
+
+
+def fold_call(
+    ev: Evaluator, op: Op, function: Entry, args: list[Entry], keywords: dict[str, Entry]
+) -> bool:
+    """Evaluate a call whose operands are in the hand.  False: nothing has been changed."""
+    aval = function.aval
+    if isinstance(aval, (Tmp, Dyn, Marker)):
+        return False
+    if isinstance(aval, Const):
+        special = builtin_rule(aval.obj)
+        if special is not None:
+            return bool(ev.request.assume and special(ev, op, args, keywords))
+        if isinstance(aval.obj, type):
+            return instantiate(ev, op, aval.obj, args, keywords)
+    method = ev.object(aval, "method")
+    if method is not None and isinstance(method.kids[0], Const):
+        special = builtin_rule(method.kids[0].obj)
+        if special is not None:
+            return bool(special(ev, op, [Entry(method.kids[1]), *args], keywords))
+    return open_call(ev, op, function, args, keywords)
+
+
+#: By identity: looking a user's object up by value would run its `__hash__`.
+_BUILTIN_RULES = {id(function): rule for function, rule in {**BUILTINS, **METHODS}.items()}
+
+
+def builtin_rule(obj: Any) -> Any:
+    return _BUILTIN_RULES.get(id(obj))
+
+
+def open_call(
+    ev: Evaluator, op: Op, function: Entry, args: list[Entry], keywords: dict[str, Entry]
+) -> bool:
+    """Unfold the call of a Python function, or make a virtual generator."""
+    callee = callee_of(ev, function.aval)
+    if callee is None:
+        return False
+    source = source_of(callee.code)
+    if source.is_suspendable:
+        return virtual_generator(ev, op, function, args, keywords)
+    if not ev.worth_unfolding(callee, args, keywords):
+        return False
+    binding = can_unfold(ev, callee, args, keywords)
+    if binding is None:
+        return False
+    used = {id(entry) for entry in (*args, *keywords.values())}
+    for entry in reversed(ev.grab()):
+        if id(entry) not in used:
+            ev.discard(entry)
+    unfold(ev, callee, binding)
+    return True
+
+
+def virtual_generator(
+    ev: Evaluator, op: Op, function: Entry, args: list[Entry], keywords: dict[str, Entry]
+) -> bool:
+    """A call that makes a generator which nothing has looked at yet."""
+    callee = callee_of(ev, function.aval)
+    assert callee is not None
+    source = source_of(callee.code)
+    simple = not source.handlers and source.yields and not source.fn.flags & (0x80 | 0x200)
+    if not simple or static_refusal(source) or callee.code in ev.request.demands.no_unfold:
+        return False
+    names = {name for block in source.fn.blocks for name in (op.name for op in block.all_ops())}
+    if "send" in names or can_unfold(ev, callee, args, keywords) is None:
+        return False
+    entries = [function, *args, *keywords.values()]
+    kept = {id(entry) for entry in entries}
+    hand = ev.grab()
+    placed: dict[int, AVal] = {}
+    for entry in reversed(hand):
+        if id(entry) in kept:
+            placed[id(entry)] = ev.to_slot(entry, "gen")
+        else:
+            ev.discard(entry)
+    kids = tuple(placed[id(entry)] for entry in entries)
+    ev.give(op, Entry(ev.new_ref(VObj("gencall", tuple(keywords), kids))))
+    return True
+
+
+@rule("call_ex")
+def call_ex(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    hand = ev.state.hand
+    star = hand[2]
+    items = sequence_items(ev, star.aval)
+    table = ev.object(hand[3].aval, "dict") if op.arg else None
+    plain = not op.arg or (table is not None and all(type(k.obj) is str for k in table.tag))
+    if items is None or not plain:
+        residual_hand(ev, op)
+        return
+    positional = [Entry(item) for item in items]
+    keywords = {k.obj: Entry(v) for k, v in zip(table.tag, table.kids, strict=True)} if table else {}
+    function = hand[1] if hand[0].aval is NULL else hand[0]
+    if fold_call(ev, op, function, positional, keywords):
+        return
+    direct_call(ev, op, function, positional, keywords)
+
+
+def direct_call(
+    ev: Evaluator, op: Op, function: Entry, args: list[Entry], keywords: dict[str, Entry]
+) -> None:
+    """A residual call whose argument tuple is never built."""
+    hand = ev.grab()
+    called = function.aval
+    for entry in reversed(hand):
+        if entry is not function:
+            ev.discard(entry)
+    ev.state.hand += [Entry(NULL), function, *args, *keywords.values()]
+    ev.realise_hand()
+    results = ev.emit_raising("call", tuple(keywords), [], 1)
+    ev.give(op, Entry(Tmp(results[0], result_type(ev, called)), results[0]))
+    ev.collect()
+
+
+# -- closures ------------------------------------------------------------------------
+
+
+@rule("make_function")
+def make_function(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    hand = ev.state.hand
+    code = hand[-1].aval
+    flags = op.arg
+    cells: list[AVal] | None = []
+    if flags & 8:
+        cells = sequence_items(ev, hand[-2].aval)
+    if cells is None or not (isinstance(code, Const) and isinstance(code.obj, CodeType)):
+        residual_hand(ev, op)
+        return
+    entries = ev.grab()
+    parts: list[AVal] = [UNBOUND, UNBOUND, UNBOUND]
+    optional = entries[: len(entries) - 1 - bool(flags & 8)]
+    wanted = [position for position in range(3) if flags & (1 << position)]
+    for entry, position in reversed(list(zip(optional, wanted, strict=True))):
+        parts[position] = ev.to_slot(entry, "function")
+    for entry in entries[len(optional) :]:
+        if entry.temp is not None:
+            ev.emit("drop", None, (entry.temp,))
+    tag = FunctionTag(Hold(code.obj), Hold(ev.state.top.globals))
+    ev.give(op, Entry(ev.new_ref(VObj("function", tag, (*parts, *cells)))))

@@ -1,0 +1,229 @@
+"""Operators on constants, identity tests, string formatting."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from ...ir import Op
+from ..domain import AVal, Const, Entry, Ref, VObj, is_atomic
+from ..machine import known_type
+from ..truth import truth_of
+from ..unfold import sequence_items
+from .registry import residual_hand, rule
+
+if TYPE_CHECKING:
+    from ..evaluator import Evaluator
+
+#: Argument of BINARY_OP; see ``Include/opcode.h``.  In-place forms (from 13) act alike here.
+BINARY = [
+    operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,
+    operator.mod, operator.or_, operator.pow, operator.rshift, operator.sub, operator.truediv, operator.xor,
+]  # fmt: skip
+
+COMPARE = {
+    "<": operator.lt, "<=": operator.le, "==": operator.eq,
+    "!=": operator.ne, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+UNARY = {
+    "unary_negative": operator.neg,
+    "unary_positive": operator.pos,
+    "unary_invert": operator.invert,
+}
+
+_NUMBERS = (int, bool, float)
+_TEXT = (str, bytes, tuple)
+_LARGEST = 1 << 128
+
+
+def fold(function: Any, *operands: AVal) -> Const | None:
+    """Apply an operator to constants of builtin types, if that can neither fail nor explode."""
+    values = []
+    for operand in operands:
+        if not isinstance(operand, Const) or not is_atomic(operand.obj):
+            return None
+        values.append(operand.obj)
+    if not moderate(function, values):
+        return None
+    try:
+        result = function(*values)
+    except Exception:  # it fails at run time, too: the operation stays in its place
+        return None
+    return Const(result) if is_atomic(result) else None
+
+
+def moderate(function: Any, values: list[Any]) -> bool:
+    if function in (operator.pow, operator.lshift, operator.mul):
+        numbers = [abs(v) for v in values if isinstance(v, _NUMBERS)]
+        sized = [len(v) for v in values if isinstance(v, _TEXT)]
+        if sized:
+            return all(n <= 4096 for n in numbers) and all(n <= 4096 for n in sized)
+        return all(n <= _LARGEST for n in numbers) and (
+            function is operator.mul or numbers[-1] <= 128
+        )
+    return True
+
+
+def give_folded(ev: Evaluator, op: Op, result: Const) -> None:
+    ev.discard_hand()
+    ev.give(op, ev.const_entry(result.obj))
+
+
+@rule("binary_op")
+def binary_op(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    left, right = (entry.aval for entry in ev.state.hand)
+    result = fold(BINARY[op.arg % 13], left, right)
+    if result is not None:
+        give_folded(ev, op, result)
+    elif not concatenate(ev, op, left, right):
+        residual_hand(ev, op)
+
+
+def concatenate(ev: Evaluator, op: Op, left: AVal, right: AVal) -> bool:
+    """``+`` on known sequences of the same type gives a virtual one."""
+    if op.arg not in (0, 13):
+        return False
+    for type_ in (tuple, list):
+        first, second = typed_items(ev, left, type_), typed_items(ev, right, type_)
+        in_place = op.arg == 13 and type_ is list
+        if first is not None and second is not None and not in_place:
+            ev.discard_hand_keeping(*first, *second)
+            kids = (*first, *second)
+            ev.give(op, Entry(ev.new_ref(VObj(type_.__name__, None, kids))))
+            ev.collect()
+            return True
+    return False
+
+
+def typed_items(ev: Evaluator, aval: AVal, type_: type) -> list[AVal] | None:
+    if isinstance(aval, Const):
+        return sequence_items(ev, aval) if type(aval.obj) is type_ else None
+    if isinstance(aval, Ref) and ev.state.heap[aval.id].kind == type_.__name__:
+        return sequence_items(ev, aval)
+    return None
+
+
+@rule("unary_negative unary_positive unary_invert")
+def unary(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    result = fold(UNARY[op.name], ev.state.hand[0].aval)
+    if result is not None:
+        give_folded(ev, op, result)
+    else:
+        residual_hand(ev, op)
+
+
+@rule("unary_not")
+def unary_not(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    truth = truth_of(ev, ev.state.hand[0].aval)
+    if truth is not None:
+        give_folded(ev, op, Const(not truth))
+    else:
+        residual_hand(ev, op, (bool,))
+
+
+@rule("compare_op")
+def compare_op(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    left, right = (entry.aval for entry in ev.state.hand)
+    result = fold(COMPARE[op.arg], left, right)
+    if result is not None:
+        give_folded(ev, op, result)
+    else:
+        residual_hand(ev, op)
+
+
+@rule("is_op")
+def is_op(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    left, right = (entry.aval for entry in ev.state.hand)
+    same = identical(ev, left, right)
+    if same is not None:
+        give_folded(ev, op, Const(same != bool(op.arg)))
+    else:
+        residual_hand(ev, op, (bool,))
+
+
+def identical(ev: Evaluator, left: AVal, right: AVal) -> bool | None:
+    """``left is right``, where it does not depend on how constants are stored."""
+    if isinstance(left, Ref) or isinstance(right, Ref):
+        if isinstance(left, Ref) and isinstance(right, Ref):
+            return left.id == right.id
+        other = right if isinstance(left, Ref) else left
+        return False if isinstance(other, Const) or known_type(other) in (bool, type(None)) else None
+    if isinstance(left, Const) and isinstance(right, Const):
+        return identical_constants(left.obj, right.obj)
+    for one, two in ((left, right), (right, left)):
+        exact = known_type(two)
+        if isinstance(one, Const) and exact is not None and exact is not type(one.obj):
+            return False
+    return None
+
+
+def identical_constants(left: Any, right: Any) -> bool | None:
+    if left is right:
+        return True
+    if type(left) is type(right) and is_atomic(left):
+        # Equal numbers and strings may be one object or two: the interpreter decides.
+        return False if left != right else None
+    return False
+
+
+@rule("contains_op")
+def contains_op(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    item, container = (entry.aval for entry in ev.state.hand)
+    found = contained(ev, item, container)
+    if found is not None:
+        give_folded(ev, op, Const(found != bool(op.arg)))
+    else:
+        residual_hand(ev, op, (bool,))
+
+
+def contained(ev: Evaluator, item: AVal, container: AVal) -> bool | None:
+    """``item in container`` for a known item among known items of builtin types."""
+    if not isinstance(item, Const) or not is_atomic(item.obj):
+        return None
+    if isinstance(container, Const):
+        kind = type(container.obj)
+        if is_atomic(container.obj) and kind in (str, bytes, tuple, frozenset):
+            result = fold(lambda i, c: i in c, item, container)
+            return None if result is None else bool(result.obj)
+        if container.deep and kind in (list, dict, set, tuple) and all(map(is_atomic, container.obj)):
+            return item.obj in container.obj
+        return None
+    obj = ev.object(container, "tuple", "list", "dict")
+    if obj is None:
+        return None
+    if obj.kind == "dict":
+        return any(key.obj == item.obj for key in obj.tag)
+    kids = obj.kids
+    if all(isinstance(kid, Const) and is_atomic(kid.obj) for kid in kids):
+        return any(kid.obj is item.obj or kid.obj == item.obj for kid in kids)  # type: ignore[attr-defined]
+    return None
+
+
+@rule("format_value")
+def format_value(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    hand = ev.state.hand
+    value = hand[0].aval
+    convert = {0: None, 1: str, 2: repr, 3: ascii}[op.arg & 3]
+    if op.arg & 4 or not isinstance(value, Const) or type(value.obj) not in (int, str, bool, type(None)):
+        residual_hand(ev, op)
+        return
+    text = format(convert(value.obj) if convert else value.obj)
+    give_folded(ev, op, Const(text))
+
+
+@rule("build_string")
+def build_string(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    result = fold(lambda *parts: "".join(parts), *(entry.aval for entry in ev.state.hand))
+    if result is not None:
+        give_folded(ev, op, result)
+    else:
+        residual_hand(ev, op, (str,))

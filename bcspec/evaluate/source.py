@@ -1,0 +1,111 @@
+"""What is known about a code object before it is evaluated: its IR, liveness, join points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType
+
+from ..ir import Block, Function
+from ..lift import lift
+
+#: Names whose mention means that a function looks at frames, or at its own locals.
+FRAME_OBSERVERS: frozenset[str] = frozenset(
+    {
+        "locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "_getframemodulename",
+        "getouterframes", "getinnerframes", "f_locals", "f_back", "extract_stack", "format_stack", "print_stack",
+        "walk_stack", "set_trace", "breakpoint",
+    }
+)  # fmt: skip
+
+_USES = {"load", "load_check", "delete", "delete_check"}
+_KILLS = {"store", "delete", "delete_check"}
+
+
+class Source:
+    """A lifted code object with the analyses that evaluation needs.
+
+    Attributes:
+        fn: the IR.
+        live: for each block the locals that may still be read at its start.
+        joins: blocks with several ways in (normal edges).
+        observes_frames: it names something that looks at frames or locals.
+        yields: it has a `yield_value` operation.
+        returns: the number of `return_value` operations.
+        size: the number of operations.
+    """
+
+    def __init__(self, code: CodeType) -> None:
+        fn = lift(code)
+        self.fn: Function = fn
+        self.code = code
+        self.joins = {block for block, preds in fn.predecessors().items() if len(preds) > 1}
+        self.handlers = {block.handler.target for block in fn.blocks if block.handler is not None}
+        self.live = _liveness(fn)
+        names = [op.name for block in fn.blocks for op in block.all_ops()]
+        self.size = len(names)
+        self.returns = names.count("return_value")
+        self.yields = "yield_value" in names or "send" in names
+        self.observes_frames = not FRAME_OBSERVERS.isdisjoint(code.co_names)
+        self.uses_names = not {"load_name", "store_name", "import_star"}.isdisjoint(names)
+
+    @property
+    def is_suspendable(self) -> bool:
+        """Whether a call makes a generator or a coroutine."""
+        return bool(self.fn.flags & (0x20 | 0x80 | 0x200))
+
+
+def _successors(block: Block) -> Iterator[Block]:
+    for edge in block.edges:
+        yield edge.target
+    if block.handler is not None:
+        yield block.handler.target
+
+
+def _liveness(fn: Function) -> dict[Block, frozenset[str]]:
+    """Backward may-be-read analysis of the locals.
+
+    In a block with a handler a store does not end the life of the old value: the
+    handler may be reached before it.
+    """
+    uses: dict[Block, set[str]] = {}
+    kills: dict[Block, set[str]] = {}
+    for block in fn.blocks:
+        used: set[str] = set()
+        killed: set[str] = set()
+        for op in block.ops:
+            if op.name in _USES and op.arg not in killed:
+                used.add(op.arg)
+            if op.name in _KILLS and block.handler is None:
+                killed.add(op.arg)
+        uses[block], kills[block] = used, killed
+    live: dict[Block, frozenset[str]] = dict.fromkeys(fn.blocks, frozenset())
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(fn.blocks):
+            out: set[str] = set()
+            for successor in _successors(block):
+                out |= live[successor]
+            new = frozenset(uses[block] | (out - kills[block]))
+            if new != live[block]:
+                live[block] = new
+                changed = True
+    return live
+
+
+_RECENT: dict[CodeType, Source] = {}
+
+
+def source_of(code: CodeType) -> Source:
+    """The analysed IR of `code`, kept for the next graph that unfolds the same function.
+
+    Raises:
+        UnsupportedBytecode: `code` cannot be lifted.
+    """
+    source = _RECENT.get(code)
+    if source is None or source.code is not code:
+        source = Source(code)
+        if len(_RECENT) > 2000:
+            _RECENT.clear()
+        _RECENT[code] = source
+    return source

@@ -1,0 +1,251 @@
+"""Comparing abstract states, and giving up precision so that evaluation ends.
+
+A *path* names a place in a state: ``(frame, "L", variable)``, ``(frame, "E", position)`` on the
+operand stack, ``(frame, "C", cell)``, ``(frame, "H", position)``, followed by kid numbers when the
+place is inside a virtual object.  `describe` lists the paths with what stands there; slots and
+virtual objects are named by the first path that mentions them, so that two states that differ only
+in the choice of slots look the same.  Widening a path means: from now on, whenever this point is
+reached, the value there is dynamic and lives in a slot of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .domain import UNBOUND, AVal, Const, Dyn, Entry, Ref, State, Tmp, const_key
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Path = tuple[Any, ...]
+Description = dict[Path, Any]
+
+
+def places(state: State) -> Iterator[tuple[Path, AVal]]:
+    """The top-level places of a state, in a fixed order."""
+    for number, frame in enumerate(state.frames):
+        for name in frame.source.fn.varnames:
+            if name in frame.locals:
+                yield (number, "L", name), frame.locals[name]
+        for position, entry in enumerate(frame.env.values()):
+            yield (number, "E", position), entry.aval
+        for name, aval in frame.cells.items():
+            yield (number, "C", name), aval
+        for position, aval in enumerate(frame.held):
+            yield (number, "H", position), aval
+
+
+def describe(state: State, exact: bool = False) -> Any:
+    """What stands at each place.
+
+    Args:
+        state: the state; its containers must be settled.
+        exact: tell slots apart by name, too.
+
+    Returns:
+        A dict from path to description, or (`exact`) a hashable tuple with the control point.
+    """
+    result: Description = {}
+    first_slot: dict[str, Path] = {}
+    first_ref: dict[int, Path] = {}
+
+    def visit(path: Path, aval: AVal) -> None:
+        if isinstance(aval, Const):
+            result[path] = ("c", const_key(aval.obj))
+        elif isinstance(aval, Dyn):
+            name = aval.slot if exact else first_slot.setdefault(aval.slot, path)
+            result[path] = ("d", name, aval.type, aval.maybe)
+        elif isinstance(aval, Tmp):
+            result[path] = ("t", aval.type)
+        elif isinstance(aval, Ref):
+            seen = first_ref.get(aval.id)
+            if seen is not None:
+                result[path] = ("r", seen)
+                return
+            first_ref[aval.id] = path
+            obj = state.heap[aval.id]
+            result[path] = ("o", obj.kind, obj.tag, len(obj.kids))
+            for index, kid in enumerate(obj.kids):
+                visit((*path, index), kid)
+        else:
+            result[path] = aval
+
+    for path, aval in places(state):
+        visit(path, aval)
+    if exact:
+        return (control_point(state), tuple(result.items()))
+    return result
+
+
+def control_point(state: State) -> tuple[Any, ...]:
+    """Where control is: code, block, operation and continuation of every frame."""
+    return tuple(
+        (frame.source.code, frame.block, frame.index, frame.cont) for frame in state.frames
+    )
+
+
+def differences(old: Description, new: Description) -> list[Path]:
+    """The topmost paths at which two descriptions of one point differ."""
+    found: list[Path] = []
+    for path in [*old, *(path for path in new if path not in old)]:
+        if old.get(path) == new.get(path):
+            continue
+        if not any(path[: len(above)] == above for above in found):
+            found.append(path)
+    return found
+
+
+def at(state: State, path: Path) -> AVal | None:
+    """The abstract value at `path`, or None where the state has no such place."""
+    number, area, name, *kids = path
+    frame = state.frames[number]
+    aval: AVal | None
+    if area == "L":
+        aval = frame.locals.get(name)
+    elif area == "C":
+        aval = frame.cells.get(name)
+    elif area == "E":
+        aval = list(frame.env.values())[name].aval
+    else:
+        aval = frame.held[name]
+    for kid in kids:
+        if not isinstance(aval, Ref) or kid >= len(state.heap[aval.id].kids):
+            return None
+        aval = state.heap[aval.id].kids[kid]
+    return aval
+
+
+def put(state: State, path: Path, new: AVal) -> None:
+    """Replace the abstract value at `path`."""
+    number, area, name, *kids = path
+    frame = state.frames[number]
+    if kids:
+        ref = at(state, path[:-1])
+        assert isinstance(ref, Ref)
+        obj = state.heap[ref.id]
+        changed = list(obj.kids)
+        changed[kids[-1]] = new
+        state.heap[ref.id] = obj.with_kids(tuple(changed))
+    elif area == "L":
+        frame.locals[name] = new
+    elif area == "C":
+        frame.cells[name] = new
+    elif area == "E":
+        value = list(frame.env)[name]
+        temp = new.value if isinstance(new, Tmp) else None
+        frame.env[value] = Entry(new, temp)
+    else:
+        held = list(frame.held)
+        held[name] = new
+        frame.held = tuple(held)
+
+
+def canonical_slot(path: Path) -> str:
+    """The slot in which a widened place lives."""
+    number, area, *names = path
+    if area == "L" and len(names) == 1:
+        return str(names[0]) if number == 0 else f"{names[0]}@{number}"
+    return "w." + ".".join(map(str, (number, area.lower(), *names)))
+
+
+def widen(machine: Machine, paths: dict[Path, bool]) -> None:
+    """Make the places `paths` dynamic in the present state.
+
+    Args:
+        machine: its state is changed, and the moves are emitted.
+        paths: for each place, whether it may be unbound at this point.
+    """
+    state = machine.state
+    machine.settle_all()
+    for path in paths:
+        aval = at(state, path)
+        if isinstance(aval, Ref):
+            materialise_place(machine, path, aval)
+    onto_stack(machine, [p for p in paths if p[1] == "E" and len(p) == 3])
+    into_slots(machine, {p: maybe for p, maybe in paths.items() if not (p[1] == "E" and len(p) == 3)})
+    machine.collect()
+
+
+def materialise_place(machine: Machine, path: Path, ref: Ref) -> None:
+    machine.materialise(ref)
+    left = at(machine.state, path)
+    assert not isinstance(left, Ref), path
+
+
+def onto_stack(machine: Machine, paths: list[Path]) -> None:
+    """Widened operands become temporaries on the physical stack."""
+    state = machine.state
+    for path in paths:
+        aval = at(state, path)
+        if isinstance(aval, Tmp):
+            put(state, path, Tmp(aval.value))
+        elif aval is not None and aval is not UNBOUND:
+            (value,) = machine.load(aval)
+            put(state, path, Tmp(value))
+
+
+def into_slots(machine: Machine, paths: dict[Path, bool]) -> None:
+    """Move every widened place to its canonical slot, all at once (a parallel move)."""
+    state = machine.state
+    moves: list[tuple[Path, AVal, str, bool]] = []
+    for path, maybe in paths.items():
+        aval = at(state, path)
+        if aval is not None:
+            moves.append((path, aval, canonical_slot(path), maybe))
+    targets = {slot for _, _, slot, _ in moves}
+    stay = {
+        path for path, aval, slot, _ in moves if isinstance(aval, Dyn) and aval.slot == slot
+    }
+    # Whoever else lives in a target slot moves out first.
+    evicted = [
+        (path, aval)
+        for path, aval in every_place(state)
+        if isinstance(aval, Dyn) and aval.slot in targets and path not in paths
+    ]
+    loads: list[tuple[Any, str]] = []
+    new_home: dict[str, str] = {}
+    for path, aval in evicted:
+        assert isinstance(aval, Dyn)
+        if aval.slot not in new_home:
+            new_home[aval.slot] = machine.fresh_slot(aval.slot)
+            loads.append((fetch(machine, aval), new_home[aval.slot]))
+        put(state, path, Dyn(new_home[aval.slot], aval.type, aval.maybe))
+    for path, aval, slot, maybe in moves:
+        possibly = maybe or (isinstance(aval, Dyn) and aval.maybe)
+        if path not in stay and aval is not UNBOUND:
+            loads.append((fetch(machine, aval), slot))
+        put(state, path, Dyn(slot, None, possibly))
+    for value, slot in reversed(loads):
+        machine.store(slot, value)
+    for path, aval, slot, _ in moves:
+        if aval is UNBOUND and slot in state.bound:
+            machine.release(slot)
+        now = at(state, path)
+        if isinstance(now, Dyn) and now.maybe:
+            state.bound[slot] = True
+
+
+def fetch(machine: Machine, aval: AVal) -> Any:
+    """Load a place that is about to move."""
+    if isinstance(aval, Dyn) and aval.maybe:
+        raise machine.generic_from_here("a variable that may be unbound would have to move")
+    (value,) = machine.load(aval)
+    return value
+
+
+def every_place(state: State) -> list[tuple[Path, AVal]]:
+    """All places, those inside virtual objects too, each virtual object once."""
+    result: list[tuple[Path, AVal]] = []
+    seen: set[int] = set()
+
+    def visit(path: Path, aval: AVal) -> None:
+        result.append((path, aval))
+        if isinstance(aval, Ref) and aval.id not in seen:
+            seen.add(aval.id)
+            for index, kid in enumerate(state.heap[aval.id].kids):
+                visit((*path, index), kid)
+
+    for path, aval in places(state):
+        visit(path, aval)
+    return result

@@ -1,0 +1,69 @@
+"""What a user or an integration declares about objects that nothing can prove or watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class EntryGuard:
+    """A flag that is read before the first effect of every call.
+
+    Attributes:
+        owner: object that has the attribute (a module, a configuration object, a class).
+        attribute: its name; with ``call`` the attribute is called without arguments.
+        expected: the value under which the residual function is right (compared with ``is``).
+        reason: why it cannot be watched and does not change during a call.
+        call: whether the attribute is a function to be called.
+    """
+
+    owner: Any
+    attribute: str
+    expected: Any
+    reason: str
+    call: bool = False
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """Declared facts; every entry carries its reason.
+
+    Attributes:
+        frozen_types: classes whose instances never change an attribute once specialised.
+        frozen_attributes: (class, attribute name) that never changes once set.
+        frozen_objects: single objects (by ``id``) whose attributes and items never change.
+        stable_modules: modules whose global names are never rebound.
+        stable_globals: (module name, variable) that is never rebound.
+        constant_cells: qualified names of functions (``module.qualname`` prefix) whose closure
+            cells are never rebound.
+        pure: callables that may be run at specialisation time on constant arguments.
+        no_unfold: callables that stay calls.
+        result_types: exact type of what a callable returns.
+        entry_guards: flags read at each call.
+    """
+
+    frozen_types: dict[type, str] = field(default_factory=dict)
+    frozen_attributes: dict[tuple[type, str], str] = field(default_factory=dict)
+    frozen_objects: dict[int, tuple[Any, str]] = field(default_factory=dict)
+    stable_modules: dict[str, str] = field(default_factory=dict)
+    stable_globals: dict[tuple[str, str], str] = field(default_factory=dict)
+    constant_cells: dict[str, str] = field(default_factory=dict)
+    pure: dict[Callable[..., Any], str] = field(default_factory=dict)
+    no_unfold: dict[Any, str] = field(default_factory=dict)
+    result_types: dict[Callable[..., Any], type] = field(default_factory=dict)
+    entry_guards: list[EntryGuard] = field(default_factory=list)
+
+    def freeze(self, obj: Any, reason: str) -> None:
+        """Declare that the attributes and items of `obj` never change."""
+        self.frozen_objects[id(obj)] = (obj, reason)
+
+    def merged(self, other: Knowledge) -> Knowledge:
+        """Both tables together; `other` wins."""
+        merged = Knowledge()
+        for name in self.__slots__:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            both = [*mine, *theirs] if isinstance(mine, list) else {**mine, **theirs}
+            setattr(merged, name, both)
+        return merged
