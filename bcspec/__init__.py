@@ -1,3 +1,6 @@
-"""A partial evaluator for CPython bytecode: a generic function and constant values in, a specialised function out."""
+"""A partial evaluator for CPython bytecode.
+
+A generic function and constant values in, a specialised function out.
+"""
 
 __version__ = "0.1.0"

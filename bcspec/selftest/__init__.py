@@ -1,0 +1,1 @@
+"""Checks of bcspec against code that it was not written for: what the interpreter comes with."""

@@ -1,0 +1,197 @@
+"""CPython's own tests, as they are and with every function put through bcspec.
+
+Each named test file runs twice in processes of its own; what passes without must pass with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from .progress import track
+from .roundtrip import normalise, print_grouped
+
+#: What the interpreter is held against when no names are given.
+DEFAULT_NAMES = (
+    "test_functools test_contextlib test_generators test_exceptions test_descr test_scope "
+    "test_coroutines test_with test_patma test_dictcomps test_listcomps test_asyncgen "
+    "test_unpack_ex test_extcall test_keywordonlyarg test_super test_except_star test_dataclasses"
+).split()
+
+#: Seconds after which one run of one test file is given up.
+TIMEOUT = 1800.0
+
+PASSED = "passed"
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of one test file: status of each test, and how the process ended."""
+
+    status: dict[str, str] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
+    exit: str = "0"
+    output: str = ""
+    transformed: int = 0
+    refused: list[tuple[str, str, int, str]] = field(default_factory=list)
+
+    @property
+    def passed(self) -> int:
+        """How many tests passed."""
+        return sum(status == PASSED for status in self.status.values())
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Both runs of one test file."""
+
+    name: str
+    without: Run
+    through: Run
+
+    def problems(self) -> Iterator[str]:
+        """What was well without bcspec and is not with it."""
+        if not self.without.status:
+            yield f"{self.name}: no tests ran without bcspec ({_last_line(self.without)})"
+        if self.without.exit == "0" != self.through.exit:
+            yield f"{self.name}: exit status {self.through.exit} ({_last_line(self.through)})"
+        if not self.through.transformed:
+            yield f"{self.name}: nothing was put through bcspec"
+        for test, status in self.without.status.items():
+            now = self.through.status.get(test, "missing")
+            if now != status:
+                detail = self.through.details.get(test, "").strip().rpartition("\n")[2]
+                yield f"{test}: {status} without, {now} with bcspec  {detail}".rstrip()
+
+
+def _last_line(run: Run) -> str:
+    return run.output.strip().rpartition("\n")[2]
+
+
+def read_results(path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """Status and details of each test in a JUnit file.
+
+    Args:
+        path: what the test runner wrote; may be missing when it crashed.
+
+    Returns:
+        Test name to status, test name to the text of its failure.
+    """
+    status: dict[str, str] = {}
+    details: dict[str, str] = {}
+    if not path.exists():
+        return status, details
+    seen: Counter[str] = Counter()
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name = case.get("name", "")
+        seen[name] += 1
+        if seen[name] > 1:  # sub-tests, and tests that share a name
+            name = f"{name} #{seen[name]}"
+        outcome = next((child for child in case if child.tag in ("failure", "error")), None)
+        skipped = case.find("skipped") is not None
+        status[name] = outcome.tag if outcome is not None else "skipped" if skipped else PASSED
+        if outcome is not None:
+            details[name] = outcome.text or ""
+    return status, details
+
+
+def _environment() -> dict[str, str]:
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+
+
+def run_file(name: str, transform: str | None) -> Run:
+    """Run one test file of CPython in a process of its own.
+
+    Args:
+        name: such as ``test_functools``.
+        transform: what each code object goes through, as ``module:function``, or None.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        results, report = Path(folder, "results.xml"), Path(folder, "report.json")
+        command = [sys.executable, "-X", "frozen_modules=off", "-m"]
+        command += ["bcspec.selftest.hook", str(report), transform] if transform else ["test"]
+        command += ["--junit-xml", str(results), name]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT,
+                check=False,
+            )
+            run = Run(*read_results(results), exit=str(done.returncode), output=done.stdout)
+        except subprocess.TimeoutExpired:
+            run = Run(exit=f"none after {TIMEOUT:.0f} s")
+        if report.exists():
+            told = json.loads(report.read_text())
+            run.transformed, run.refused = told["transformed"], list(map(tuple, told["refused"]))
+    return run
+
+
+def compare(names: list[str], transform: str, jobs: int) -> Iterator[Comparison]:
+    """Run each file without and with the transform, `jobs` processes at a time."""
+    with ThreadPoolExecutor(jobs) as pool:
+        pending = [
+            (name, pool.submit(run_file, name, None), pool.submit(run_file, name, transform))
+            for name in names
+        ]
+        for name, without, through in pending:
+            yield Comparison(name, without.result(), through.result())
+
+
+def main(names: list[str], *, transform: str, show: int = 3, jobs: int | None = None) -> int:
+    """Compare the named test files and print what differs.
+
+    Args:
+        names: test files; `DEFAULT_NAMES` when empty.
+        transform: what each code object goes through, as ``module:function``.
+        show: how many refused functions to print for each reason.
+        jobs: how many processes at a time; the number of cores by default.
+
+    Returns:
+        0 when everything that passes without passes with bcspec and nothing was refused, else 1.
+    """
+    started = time.perf_counter()
+    names = names or list(DEFAULT_NAMES)
+    results = compare(names, transform, jobs or os.cpu_count() or 1)
+    problems: list[str] = []
+    refused: dict[str, list[str]] = defaultdict(list)
+    passed = transformed = 0
+    for result in track(results, len(names), "cpython"):
+        passed += result.through.passed
+        transformed += result.through.transformed
+        problems.extend(result.problems())
+        counts = f"{result.without.passed:5} passed without, {result.through.passed:5} with bcspec"
+        print(f"{result.name:24} {counts}, {result.through.transformed} code objects", flush=True)
+        for function, filename, line, error in result.through.refused:
+            reason = normalise(error.replace(function, "FUNCTION"))
+            offender = f"{function} ({filename}:{line}): {error}"
+            if offender not in refused[reason]:
+                refused[reason].append(offender)
+    seconds = time.perf_counter() - started
+    print(
+        f"{passed} tests passed in {len(names)} files with {transform}, "
+        f"{transformed} code objects, {seconds:.0f} s"
+    )
+    print_grouped("refused code objects", refused, show)
+    print(f"differences: {len(problems)}")
+    for problem in problems:
+        print(f"  {problem}")
+    return 1 if problems or refused else 0

@@ -1,0 +1,226 @@
+"""Run CPython's test runner with every function of the standard library and the tests transformed.
+
+Run as ``python -m bcspec.selftest.hook REPORT TRANSFORM ARGUMENTS...``: three ways lead a code
+object through the transform.
+
+* Modules loaded from now on: `SourceLoader.get_code` gives a transformed tree (the cached .pyc
+  stays as it was).
+* Functions that exist already, because the interpreter or bcspec itself needed their modules: they
+  get a new ``__code__`` in place.
+* Source that is compiled while running (doctests, the methods of dataclasses and named tuples, what
+  a test module executes): the module's `compile`, `exec` and `eval` are replaced by ours.
+
+What cannot be transformed stays as it was and is named in the report, a JSON object with
+`transformed`, a count, and `refused`, a list of [function, file, line, error].
+"""
+
+from __future__ import annotations
+import __future__
+
+import builtins
+import gc
+import json
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module, machinery
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import bytecode
+
+from .transform import Transform, transform_tree
+
+_STDLIB = sysconfig.get_path("stdlib")
+#: Not under test: what the transform itself runs on, and packages beside the library.
+_EXCLUDED = (
+    str(Path(__file__).resolve().parents[1]),
+    str(Path(bytecode.__file__).resolve().parent),
+    sysconfig.get_path("purelib"),
+    sysconfig.get_path("platlib"),
+    str(Path(_STDLIB) / "site-packages"),
+)
+
+#: Modules of the library that compile source while running.
+_COMPILING = ("collections", "dataclasses", "doctest")
+
+#: Flags of a frame's code that source compiled in it inherits; the first one is no longer a future.
+_INHERITED = 0
+for _name in __future__.all_feature_names:
+    if _name != "nested_scopes":
+        _INHERITED |= getattr(__future__, _name).compiler_flag
+
+
+class Hook:
+    """The transform as installed in this process, and what came of it."""
+
+    def __init__(self, transform: Transform) -> None:
+        self.transform = transform
+        self.transformed = 0
+        self.refused: list[tuple[str, str, int, str]] = []
+
+    def covers(self, filename: str) -> bool:
+        """Whether code from `filename` is under test."""
+        return filename.startswith(_STDLIB) and not filename.startswith(_EXCLUDED)
+
+    def apply(self, code: CodeType) -> CodeType:
+        """A transformed tree; what is refused is recorded and stays as it was."""
+        return transform_tree(code, self._one, self._refuse)
+
+    def _one(self, code: CodeType) -> CodeType:
+        new = self.transform(code)
+        self.transformed += 1
+        return new
+
+    def _refuse(self, code: CodeType, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}"
+        self.refused.append((code.co_qualname, code.co_filename, code.co_firstlineno, text))
+
+    # -- the three ways -----------------------------------------------------------------
+
+    def transform_loaded(self) -> None:
+        """Give every function that exists already a transformed ``__code__``."""
+        functions = [
+            found
+            for found in gc.get_objects()
+            if type(found) is FunctionType and self.covers(found.__code__.co_filename)
+        ]
+        # All first, installed afterwards: the transform runs on some of these functions.
+        codes: dict[int, CodeType] = {}
+        for function in functions:
+            code = function.__code__
+            if id(code) not in codes:
+                codes[id(code)] = self.apply(code)
+        new_codes = [codes[id(function.__code__)] for function in functions]
+        for function, code in zip(functions, new_codes, strict=True):
+            function.__code__ = code
+
+    def transform_loading(self) -> None:
+        """Transform what source loaders load from now on."""
+        loader: Any = machinery.SourceFileLoader
+        get_code, exec_module = loader.get_code, loader.exec_module
+
+        def transformed_code(this: Any, fullname: str) -> CodeType | None:
+            code = get_code(this, fullname)
+            if code is None or not self.covers(code.co_filename):
+                return code
+            return self.apply(code)
+
+        def exec_with_compilers(this: Any, module: ModuleType) -> None:
+            if module.__name__.startswith("test.test_") or module.__name__ in _COMPILING:
+                vars(module).update(self.compilers())
+            exec_module(this, module)
+
+        loader.get_code = transformed_code
+        loader.exec_module = exec_with_compilers
+
+    def transform_compiling(self) -> None:
+        """Transform what already loaded modules compile while running."""
+        for name in _COMPILING:
+            vars(import_module(name)).update(self.compilers())
+
+    # -- compile, exec and eval ----------------------------------------------------------
+
+    def compilers(self) -> dict[str, Callable[..., Any]]:
+        """Replacements of `compile`, `exec` and `eval` for a module's globals."""
+        return {"compile": self.compile, "exec": self.exec, "eval": self.eval}
+
+    def compile(
+        self,
+        source: Any,
+        filename: Any,
+        mode: str,
+        flags: int = 0,
+        dont_inherit: bool = False,
+        optimize: int = -1,
+        **options: Any,
+    ) -> Any:
+        """`builtins.compile`, the result transformed when it is a code object."""
+        if not dont_inherit:
+            flags |= sys._getframe(1).f_code.co_flags & _INHERITED
+        result = builtins.compile(source, filename, mode, flags, True, optimize, **options)
+        return self.apply(result) if isinstance(result, CodeType) else result
+
+    def exec(
+        self,
+        source: Any,
+        globals: dict[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        /,
+        **options: Any,
+    ) -> None:
+        """`builtins.exec`, what it compiles transformed."""
+        frame = sys._getframe(1)
+        code = self._compiled(source, "exec", frame)
+        builtins.exec(code, *_scope(frame, globals, locals), **options)
+
+    def eval(
+        self,
+        source: Any,
+        globals: dict[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        /,
+    ) -> Any:
+        """`builtins.eval`, what it compiles transformed."""
+        frame = sys._getframe(1)
+        code = self._compiled(source, "eval", frame)
+        return builtins.eval(code, *_scope(frame, globals, locals))
+
+    def _compiled(self, source: Any, mode: str, frame: FrameType) -> Any:
+        if not isinstance(source, str | bytes | bytearray | memoryview):
+            return source
+        text: Any = source
+        if mode == "eval":  # which skips what precedes the expression
+            text = source.lstrip(" \t") if isinstance(source, str) else bytes(source).lstrip(b" \t")
+        flags = frame.f_code.co_flags & _INHERITED
+        return self.apply(builtins.compile(text, "<string>", mode, flags, True))
+
+    def report(self) -> dict[str, Any]:
+        """What the report file holds."""
+        return {"transformed": self.transformed, "refused": self.refused}
+
+
+def _scope(
+    frame: FrameType, globals: dict[str, Any] | None, locals: Mapping[str, Any] | None
+) -> Iterator[Any]:
+    """Globals and locals as `exec` and `eval`, called in `frame`, choose them."""
+    yield frame.f_globals if globals is None else globals
+    if locals is not None:
+        yield locals
+    elif globals is None:
+        yield frame.f_locals
+
+
+def load_transform(target: str) -> Transform:
+    """The function that `module:function` names.
+
+    Raises:
+        ImportError: there is no such module.
+        AttributeError: it has no such function.
+    """
+    module, _, function = target.partition(":")
+    return getattr(import_module(module), function)
+
+
+def main(arguments: list[str]) -> None:
+    """Install the hook and run CPython's test runner, which ends the process.
+
+    Args:
+        arguments: the report's file, the transform as `module:function`, then what the test runner
+            gets.
+    """
+    report, target, *rest = arguments
+    hook = Hook(load_transform(target))
+    hook.transform_compiling()
+    hook.transform_loading()
+    hook.transform_loaded()
+    sys.argv[1:] = rest
+    try:
+        import_module("test.libregrtest.main").main()
+    finally:
+        Path(report).write_text(json.dumps(hook.report()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
