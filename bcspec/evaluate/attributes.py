@@ -298,6 +298,8 @@ def _super(ev: Evaluator, obj: VObj, name: str) -> Found | None:
 
 def _builtin(cls: type) -> Any:
     def rule(ev: Evaluator, obj: VObj, name: str) -> Found | None:
+        if not ev.request.assume:
+            return None
         raw = static_lookup(cls, name)
         return Bound(raw) if isinstance(raw, types.MethodDescriptorType) else None
 

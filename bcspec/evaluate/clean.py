@@ -97,44 +97,44 @@ def drop_pass_through_handlers(fn: Function) -> None:
 
 
 def pass_through(handler: Handler) -> tuple[bool, Handler | None]:
-    """Whether a handler only re-raises, and where the exception goes then."""
+    """Whether a handler only re-raises, and where the exception goes then.
+
+    What it pushes as "the exception being handled" it has to pop again on the way.
+    """
+    names: dict[Value, Value | None] = dict(zip(handler.target.params, handler.args, strict=False))
     block = handler.target
-    names = dict(zip(block.params, handler.args, strict=False))
     exception = block.params[-1]
-    for _ in range(8):
+    pushed = 0
+    for _ in range(16):
         for op in block.ops:
-            if op.name == "push_exc_info":
-                if op.operands[0] is not exception:
-                    return False, None
+            if op.name == "push_exc_info" and op.operands[0] is exception:
                 exception = op.results[1]
-            elif op.name == "copy":
-                continue
-            elif op.name not in ("pop_except", "nop"):
+                pushed += 1
+            elif op.name == "pop_except" and pushed:
+                pushed -= 1
+            elif op.name not in ("copy", "nop"):
                 return False, None
-        assert block.term is not None
-        if block.term.name == "reraise":
-            return block.term.operands[-1] is exception, outer_handler(block, names)
-        if block.term.name != "jump":
+        term = block.term
+        assert term is not None
+        if term.name == "jump":
+            args, target = block.edges[0].args, block.edges[0].target
+        elif term.name != "reraise" or term.operands[-1] is not exception:
             return False, None
-        (edge,) = block.edges
-        follow = dict(zip(edge.args, edge.target.params, strict=True))
-        if exception not in follow:
+        elif block.handler is None:
+            return pushed == 0, None
+        else:
+            inner = block.handler
+            kept = tuple(names.get(value) for value in inner.args)
+            if pushed == 0 and None not in kept:
+                return True, Handler(inner.target, kept, inner.lasti)  # type: ignore[arg-type]
+            extra = (Value(),) if inner.lasti else ()
+            args, target = (*inner.args, *extra, exception), inner.target
+        if exception not in args:
             return False, None
-        names = {follow[v]: names[v] for v in edge.args if v in names}
-        exception, block = follow[exception], edge.target
+        position = args.index(exception)
+        names = dict(zip(target.params, map(names.get, args), strict=True))
+        exception, block = target.params[position], target
     return False, None
-
-
-def outer_handler(block: Block, names: dict[Value, Value]) -> Handler | None:
-    """The handler around a re-raise, in terms of the values that the first block had."""
-    handler = block.handler
-    if handler is None:
-        return None
-    if all(value in names for value in handler.args):
-        return Handler(handler.target, tuple(names[v] for v in handler.args), handler.lasti)
-    # The handler of clean-up code: it also sees what PUSH_EXC_INFO left.
-    passed, outer = pass_through(handler)
-    return outer if passed and outer is None else handler
 
 
 # -- blocks --------------------------------------------------------------------------

@@ -230,7 +230,7 @@ class Evaluator(Machine):
         frame = self.state.top
         source_op = frame.block.term
         assert source_op is not None
-        kept = list(source_op.operands[: source_op.spec.keeps])
+        kept = list(source_op.operands[: source_op.keeps])
         self.settle_all()
         self.strip()
         self.protect()

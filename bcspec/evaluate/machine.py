@@ -119,15 +119,22 @@ class Machine:
 
     def const_entry(self, obj: Any) -> Entry:
         """A known object, pushed in source order (deleted later when it is not needed)."""
-        (value,) = self.emit("const", obj, (), 1)
+        (value,) = self.emit_const(obj)
         return Entry(Const(obj), value)
+
+    def emit_const(self, obj: Any) -> tuple[Value, ...]:
+        """Push a known object.  Without assumptions there are no cells: slices are built."""
+        if type(obj) is not slice or self.request.assume:
+            return self.emit("const", obj, (), 1)
+        parts = [self.emit("const", part, (), 1)[0] for part in (obj.start, obj.stop, obj.step)]
+        return self.emit("build_slice", None, parts, 1)
 
     # -- the hand --------------------------------------------------------------------
 
     def take(self, op: Op) -> list[Entry]:
         """Move the consumed operands of `op` from the environment into the (empty) hand."""
         env, hand = self.state.top.env, self.state.hand
-        for value in op.operands[op.spec.keeps :]:
+        for value in op.operands[op.keeps :]:
             hand.append(env.pop(value))
         return hand
 
@@ -186,7 +193,7 @@ class Machine:
     def load(self, aval: AVal) -> tuple[Value, ...]:
         """Emit what puts a constant, NULL or a slot on the stack."""
         if isinstance(aval, Const):
-            return self.emit("const", aval.obj, (), 1)
+            return self.emit_const(aval.obj)
         if isinstance(aval, Dyn):
             return self.emit("load", aval.slot, (), 1)
         assert aval is NULL, aval

@@ -35,7 +35,7 @@ class _BlockChecker:
         for value in op.operands:
             if value not in self.live:
                 self.fail(f"{op!r} uses a value that is not alive")
-        for value in op.operands[spec.keeps :]:
+        for value in op.operands[op.keeps :]:
             if self.live.pop(value, value) is value:
                 self.fail(f"{op!r} consumes a value twice")
         for value in op.results:
@@ -43,7 +43,7 @@ class _BlockChecker:
 
     def check_handler(self, op: Op) -> None:
         handler = self.block.handler
-        if handler is None:
+        if handler is None or not op.spec.raises:
             return
         for value in handler.args:
             if value not in self.live:
@@ -78,6 +78,7 @@ class _BlockChecker:
         if not OPS[term.name].terminator:
             self.fail(f"{term.name} ends the block")
         self.consume(term)
+        self.check_handler(term)
         self.check_edges(term)
 
 

@@ -55,6 +55,11 @@ class Op:
         return OPS[self.name]
 
     @property
+    def keeps(self) -> int:
+        """How many operands, from the left, are only looked at (`reraise` keeps its lasti)."""
+        return len(self.operands) - 1 if self.name == "reraise" else OPS[self.name].keeps
+
+    @property
     def line(self) -> int | None:
         """Source line, or None for an artificial operation."""
         return self.pos.lineno if self.pos is not None else None

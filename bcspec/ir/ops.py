@@ -99,7 +99,7 @@ def _table() -> dict[str, OpSpec]:
     ops("send", 2, 1, keeps=1, terminator=True)  # edges: suspended, finished
     ops("return_value", 1, 0, raises=False, terminator=True)
     ops("raise_varargs", None, 0, terminator=True)
-    ops("reraise", None, 0, terminator=True)  # [lasti,] exception
+    ops("reraise", None, 0, terminator=True)  # [lasti,] exception; lasti is kept
     return {spec.name: spec for spec in specs}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from bytecode import UNSET, Bytecode, CellVar, Compare, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from ..errors import UnsupportedBytecode
-from ..ir import OPS, Block, Function, Op, Value
+from ..ir import Block, Function, Op, Value
 from .tables import current
 
 __all__ = ["Compare", "Emission", "lower"]
@@ -79,8 +79,7 @@ class Emission:
 
     def consume(self, op: Op) -> None:
         """Account for the operands taken and the results pushed by `op`."""
-        keeps = OPS[op.name].keeps
-        for value in op.operands[keeps:]:
+        for value in op.operands[op.keeps :]:
             self.stack.remove(value)
         self.stack.extend(op.results)
         self.max_depth = max(self.max_depth, len(self.stack))
@@ -136,13 +135,29 @@ class Emission:
                 self.stack.pop()
                 continue
             self.pos = op.pos
+            self.guard(op)
             rule = emit.get(op.name)
             if rule is None:
                 raise UnsupportedBytecode(f"operation {op.name} cannot be lowered here")
             rule(self, op)
         assert block.term is not None
         self.pos = block.term.pos
+        self.guard(block.term)
         emit[block.term.name](self, block.term)
+
+    def guard(self, op: Op) -> None:
+        """Cover the next instruction by the handler of the block, if the stack is as it needs.
+
+        Operations that cannot raise may take away what the handler keeps; they are left out.
+        """
+        handler = self.block.handler
+        if handler is None:
+            return
+        self.wanted_key = None
+        if tuple(self.stack[: len(handler.args)]) == handler.args:
+            self.wanted_key = (handler.target, len(handler.args), handler.lasti)
+        elif op.spec.raises:
+            raise UnsupportedBytecode(f"{op.name} may raise while the stack is not in order")
 
     def settle(self, args: tuple[Value, ...]) -> None:
         """Arrange the whole stack as `args` (the parameters of a successor)."""

@@ -149,6 +149,7 @@ def _reraise(em: Emission, op: Op) -> None:
 def _jump(em: Emission, op: Op) -> None:
     (edge,) = em.block.edges
     em.settle(edge.args)
+    em.guard(op)
     target = edge.target
     if not em.is_backward(target):
         em.go(target, "JUMP_FORWARD")

@@ -207,10 +207,11 @@ def raise_varargs(ev: Evaluator, op: Op) -> None:
 
 @rule("reraise")
 def reraise(ev: Evaluator, op: Op) -> None:
+    kept = list(op.operands[: op.keeps])
     ev.take(op)
     ev.realise_hand()
     ev.protect()
-    operands = ev.hand_temps()
+    operands = ev.kept_temps(kept) + ev.hand_temps()
     ev.state.hand.clear()
     ev.finish("reraise", op.arg, operands, [])
     ev.end_path()

@@ -24,7 +24,7 @@ def residual(ev: Evaluator, op: Op) -> None:
 def residual_hand(ev: Evaluator, op: Op, types: tuple[type | None, ...] = ()) -> None:
     """Emit `op` on the hand; results are unknown, of exact `types` where given."""
     spec = OPS[op.name]
-    kept = list(op.operands[: spec.keeps])
+    kept = list(op.operands[: op.keeps])
     for value in kept:
         make_physical(ev, value)
     ev.realise_hand()
