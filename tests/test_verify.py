@@ -229,6 +229,7 @@ REFUSED: list[tuple[str, list[Instruction], dict[str, Any], str]] = [
     ("yield without RESUME", [("RETURN_GENERATOR", 0), ("POP_TOP", 0),
                               *body("LOAD_FAST 0", "YIELD_VALUE", "RETURN_VALUE")],
      {"co_flags": 0x23}, "must be followed by RESUME"),
+    ("RESUME without yield", body("RESUME 2", *RETURN), {}, "does not follow YIELD_VALUE"),
     ("class namespace", [("COPY_FREE_VARS", 1), *body("LOAD_CLASSDEREF 1", "RETURN_VALUE")],
      {"co_freevars": ("b",)}, "mapping of locals"),
     ("handler's depth", body(*RETURN, *HANDLER), {"entries": [(0, 2, 3, 1, 0)]},

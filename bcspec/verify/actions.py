@@ -264,6 +264,12 @@ def followed_by(name: str) -> Callable[[Wordcode, int], None]:
     return check
 
 
+def resume(words: Wordcode, index: int) -> None:
+    """A suspended generator is asked for its delegate by the RESUME after its YIELD_VALUE."""
+    if words.args[index] and words.name(index - 1) != "YIELD_VALUE":
+        words.fail(index, "does not follow YIELD_VALUE")
+
+
 def keyword_names(words: Wordcode, index: int) -> None:
     """KW_NAMES: a tuple of names for the call right after it."""
     names = words.code.co_consts[words.args[index]]

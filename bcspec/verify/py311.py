@@ -268,7 +268,7 @@ _EXCEPTIONS = {
 }
 
 _CONTROL = {
-    "RESUME": _fixed(0, **_range(4)),
+    "RESUME": _fixed(0, **_range(4), check=a.resume),
     "RETURN_VALUE": Spec(Effect(None, 1), flow=Flow.STOP, raises=False, action=a.return_value),
     "RETURN_GENERATOR": Spec(_NOTHING, action=a.return_generator),
     "YIELD_VALUE": Spec(
