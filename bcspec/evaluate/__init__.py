@@ -60,7 +60,7 @@ def evaluate(request: Request) -> Residual:
             continue
         if evaluator.widened_now and request.limits.restarts > 1:
             request.demands.rounds += 1
-            if request.demands.rounds < 12:
+            if request.demands.rounds < 6:
                 continue
         return finish(evaluator)
     raise SpecializationError(

@@ -31,6 +31,8 @@ class Evaluator(Machine):
         self.assumptions: dict[Any, Assumption] = {}
         self.notes: list[Note] = []
         self.freevars: dict[str, Any] = {}
+        self.waiting: dict[Any, list[tuple[State, Block]]] = {}
+        self.priority: dict[Any, Any] = {}
         self.entry_states: dict[Block, State] = {}
         self.tested_slot: str | None = None
         self.declared_types: set[type] = set()
@@ -76,17 +78,26 @@ class Evaluator(Machine):
     # -- the loop --------------------------------------------------------------------
 
     def run(self, frame: Frame) -> None:
-        """Evaluate from the start of `frame`."""
+        """Evaluate from the start of `frame`.
+
+        Paths are followed up to the next join point and wait there.  Of the points where paths
+        wait, the one that comes first in the source goes on, so that (loops apart) all paths into
+        a point have arrived before what comes after it is evaluated.
+        """
         self.state.frames.append(frame)
         self.start(Block(0))
         self.arrive()
         self.follow_path()
-        while self.pending:
-            self.state, block = self.pending.pop()
-            self.start(block)
-            self.collect()
-            self.arrive()
-            self.follow_path()
+        while self.pending or self.waiting:
+            if self.pending:
+                self.state, block = self.pending.pop()
+                self.start(block)
+                self.collect()
+                self.arrive()
+                self.follow_path()
+            else:
+                point = min(self.waiting, key=lambda p: self.priority[p])
+                self.meet(point, self.waiting.pop(point))
 
     def follow_path(self) -> None:
         """Evaluate operations until the path ends."""
@@ -141,67 +152,84 @@ class Evaluator(Machine):
         return frame.source.observes_frames and frame is self.state.frames[0]
 
     def join(self) -> None:
-        """Meet other paths at the present control point, or begin a residual block for it."""
+        """End the path at a point where other paths may arrive."""
         self.settle_all()
         self.strip()
         state = self.state
         point = control_point(state)
+        if point not in self.priority:
+            order = [(frame.source.order[frame.block], frame.index) for frame in state.frames]
+            # A point inside an unfolded call comes before what follows the call.
+            self.priority[point] = (*order, (1 << 30, 0))
+        self.waiting.setdefault(point, []).append((state, self.cur))
+        self.end_path()
+
+    def meet(self, point: Any, arrivals: list[tuple[State, Block]]) -> None:
+        """Go on at a point from which some paths have arrived: one version for each state."""
+        variants = self.variants.setdefault(point, [])
         wide = self.request.demands.widened.get(point)
         if wide:
-            widen(self, wide)
-        variants = self.variants.setdefault(point, [])
-        description = describe(state)
-        block = self.same_variant(variants, description)
-        if block is None and self.exhausted(variants, state):
-            description = self.give_up_precision(point, variants, description)
-            block = self.same_variant(variants, description)
-        args = tuple(self.physical())
-        if block is not None:
-            self.settle_slots(block)
-            self.finish("jump", None, (), [Edge(block, args)])
-            self.end_path()
-            return
-        fresh = Block(0)
-        self.finish("jump", None, (), [Edge(fresh, args)])
-        self.reparam(state, fresh)
-        variants.append((description, state.forks, fresh))
-        self.entry_states[fresh] = state.copy()
-        self.start(fresh)
+            self.widen_all(arrivals, wide)
+        descriptions = [describe(state) for state, _ in arrivals]
+        if self.exhausted(variants, arrivals, descriptions):
+            descriptions = self.give_up_precision(point, variants, arrivals, descriptions)
+        begun: list[tuple[State, Block]] = []
+        for (state, block), description in zip(arrivals, descriptions, strict=True):
+            self.state, self.cur = state, block
+            known = next((b for d, _, b in variants if d == description), None)
+            if known is not None:
+                self.settle_slots(known)
+                self.finish("jump", None, (), [Edge(known, tuple(self.physical()))])
+                continue
+            fresh = Block(0)
+            self.finish("jump", None, (), [Edge(fresh, tuple(self.physical()))])
+            self.reparam(state, fresh)
+            variants.append((description, state.forks, fresh))
+            self.entry_states[fresh] = state.copy()
+            begun.append((state, fresh))
+        for self.state, block in begun:
+            self.start(block)
+            self.following = True
+            self.follow_path()
 
-    def same_variant(self, variants: Any, description: dict[Any, Any]) -> Block | None:
-        for known, _, block in variants:
-            if known == description:
-                return block  # type: ignore[no-any-return]
-        return None
+    def widen_all(self, arrivals: list[tuple[State, Block]], paths: dict[Any, bool]) -> None:
+        """Make the places `paths` dynamic in every arriving state, at the end of its block."""
+        for state, block in arrivals:
+            self.state, self.cur = state, block
+            widen(self, paths)
 
-    def exhausted(self, variants: Any, state: State) -> bool:
+    def exhausted(self, variants: Any, arrivals: Any, descriptions: list[Any]) -> bool:
         """Whether the budget of variants of a point is used up.
 
         Unrolling a loop whose control is static passes no dynamic branch that was not passed
         before; a dynamic loop passes one in every round.
         """
-        if not variants:
+        known = [description for description, _, _ in variants]
+        for description in descriptions:
+            if description not in known:
+                known.append(description)
+        if len(known) <= 1:
             return False
-        limits = self.request.limits
-        if state.top.block in state.top.source.handlers:
+        state = arrivals[0][0]
+        if state.top.block in state.top.source.handlers and state.top.index == 0:
             return True
-        forks = {forks for _, forks, _ in variants} | {state.forks}
-        return len(forks) > limits.variants or len(variants) >= limits.unrolled
+        limits = self.request.limits
+        forks = {forks for _, forks, _ in variants} | {state.forks for state, _ in arrivals}
+        return len(forks) > limits.variants or len(known) > limits.unrolled
 
-    def give_up_precision(self, point: Any, variants: Any, description: Any) -> dict[Any, Any]:
-        """Widen the places where this state differs from those met before."""
+    def give_up_precision(
+        self, point: Any, variants: Any, arrivals: list[tuple[State, Block]], descriptions: list[Any]
+    ) -> list[Any]:
+        """Widen the places where the states that arrive at a point differ."""
         demands = self.request.demands.widened.setdefault(point, {})
-        for known, _, _ in variants:
-            for path in differences(known, description):
-                maybe = UNBOUND in (known.get(path), description.get(path)) or any(
-                    isinstance(d, tuple) and d[0] == "d" and d[3]
-                    for d in (known.get(path), description.get(path))
-                )
-                demands[path] = demands.get(path, False) or maybe
-        self.widened_now = True
-        widen(self, demands)
-        result: dict[Any, Any] = describe(self.state)
-        return result
+        self.widened_now |= bool(variants)
+        for _ in range(WIDENING_ROUNDS):
+            known = [description for description, _, _ in variants]
+            if not add_differences(demands, known, descriptions):
+                break
+            self.widen_all(arrivals, demands)
+            descriptions = [describe(state) for state, _ in arrivals]
+        return descriptions
 
     def settle_slots(self, block: Block) -> None:
         """Before joining `block`: move what it expects in other slots."""
@@ -290,16 +318,31 @@ class Evaluator(Machine):
         self.collect()
         return frame, self.state.hand.pop()
 
-    def resume_caller(self, many_returns: bool) -> None:
-        """Go on after a call in the caller; several returns of the callee meet here."""
-        self.following = True
-        if many_returns:
-            self.join()
-
     def bind_result(self, entry: Entry) -> None:
         """Give the single result of the operation that the top frame is at."""
         op: Op = current_op(self.state.top)
         self.give(op, entry)
+
+
+#: Widening a place may uncover another difference (two variables that shared a value).
+WIDENING_ROUNDS = 20
+
+
+def add_differences(demands: dict[Any, bool], known: list[Any], descriptions: list[Any]) -> bool:
+    """Add to `demands` the places where descriptions differ; False if there are none to add."""
+    base = descriptions[0]
+    grown = False
+    for other in [*known, *descriptions[1:]]:
+        for path in differences(base, other):
+            maybe = any(may_be_unbound(d.get(path)) for d in (base, other))
+            if path not in demands or (maybe and not demands[path]):
+                demands[path] = maybe or demands.get(path, False)
+                grown = True
+    return grown
+
+
+def may_be_unbound(description: Any) -> bool:
+    return description is UNBOUND or (isinstance(description, tuple) and description[0] == "d" and description[3])
 
 
 def _slots(state: State) -> list[tuple[Any, Dyn]]:

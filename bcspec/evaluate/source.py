@@ -28,6 +28,7 @@ class Source:
         fn: the IR.
         live: for each block the locals that may still be read at its start.
         joins: blocks with several ways in (normal edges).
+        order: position of each block in reverse postorder: what leads to it comes before it.
         observes_frames: it names something that looks at frames or locals.
         yields: it has a `yield_value` operation.
         returns: the number of `return_value` operations.
@@ -41,6 +42,7 @@ class Source:
         self.joins = {block for block, preds in fn.predecessors().items() if len(preds) > 1}
         self.handlers = {block.handler.target for block in fn.blocks if block.handler is not None}
         self.live = _liveness(fn)
+        self.order = _reverse_postorder(fn)
         names = [op.name for block in fn.blocks for op in block.all_ops()]
         self.size = len(names)
         self.returns = names.count("return_value")
@@ -59,6 +61,24 @@ def _successors(block: Block) -> Iterator[Block]:
         yield edge.target
     if block.handler is not None:
         yield block.handler.target
+
+
+def _reverse_postorder(fn: Function) -> dict[Block, int]:
+    """Depth-first numbering in which only the way back of a loop leads to a smaller number."""
+    finished: list[Block] = []
+    seen = {fn.blocks[0]}
+    work = [(fn.blocks[0], list(_successors(fn.blocks[0])))]
+    while work:
+        block, successors = work[-1]
+        if not successors:
+            finished.append(block)
+            work.pop()
+            continue
+        successor = successors.pop(0)
+        if successor not in seen:
+            seen.add(successor)
+            work.append((successor, list(_successors(successor))))
+    return {block: number for number, block in enumerate(reversed(finished))}
 
 
 def _liveness(fn: Function) -> dict[Block, frozenset[str]]:

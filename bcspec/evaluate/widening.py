@@ -26,8 +26,7 @@ def places(state: State) -> Iterator[tuple[Path, AVal]]:
     """The top-level places of a state, in a fixed order."""
     for number, frame in enumerate(state.frames):
         for name in frame.source.fn.varnames:
-            if name in frame.locals:
-                yield (number, "L", name), frame.locals[name]
+            yield (number, "L", name), frame.locals.get(name, UNBOUND)
         for position, entry in enumerate(frame.env.values()):
             yield (number, "E", position), entry.aval
         for name, aval in frame.cells.items():
@@ -102,7 +101,7 @@ def at(state: State, path: Path) -> AVal | None:
     frame = state.frames[number]
     aval: AVal | None
     if area == "L":
-        aval = frame.locals.get(name)
+        aval = frame.locals.get(name, UNBOUND)
     elif area == "C":
         aval = frame.cells.get(name)
     elif area == "E":

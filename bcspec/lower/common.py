@@ -14,7 +14,7 @@ from typing import Any
 from bytecode import UNSET, Bytecode, CellVar, Compare, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from ..errors import UnsupportedBytecode
-from ..ir import Block, Function, Op, Value
+from ..ir import Block, Edge, Function, Op, Value
 from .tables import current
 
 __all__ = ["Compare", "Emission", "lower"]
@@ -195,6 +195,27 @@ class Emission:
         return code.to_code(stacksize=depth, compute_exception_stack_depths=False)
 
 
+def bridge_backward_edges(fn: Function, forward_only: dict[str, tuple[int, ...]]) -> None:
+    """Give edges that can only jump forward, but lead back, a block of their own at the end.
+
+    Args:
+        fn: the function, changed in place.
+        forward_only: for terminators, which of their edges are encoded as forward jumps.
+    """
+    order = {block: index for index, block in enumerate(fn.blocks)}
+    for block in list(fn.blocks):
+        assert block.term is not None
+        for position in forward_only.get(block.term.name, ()):
+            edge = block.edges[position]
+            if order[edge.target] > order[block]:
+                continue
+            params = [Value() for _ in edge.args]
+            jump = Op("jump", None, (), (), block.term.pos, block.term.code)
+            bridge = Block(len(fn.blocks), params, [], jump, [Edge(edge.target, tuple(params))])
+            edge.target = bridge
+            fn.blocks.append(bridge)
+
+
 def lower(fn: Function) -> CodeType:
     """Encode `fn` for the running interpreter.
 
@@ -207,4 +228,6 @@ def lower(fn: Function) -> CodeType:
     Raises:
         UnsupportedBytecode: unknown version, or an operation it has no instruction for.
     """
-    return Emission(fn, current()).run()
+    table = current()
+    bridge_backward_edges(fn, table.FORWARD_ONLY)
+    return Emission(fn, table).run()

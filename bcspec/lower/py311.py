@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: Room that instructions use on top of what the model of the stack shows.
 EXTRA_STACK = 0
 
+#: Edges that are encoded as forward jumps whatever the layout.
+FORWARD_ONLY = {"for_iter": (1,), "send": (1,)}
+
 
 COMPARISONS = {
     "<": Compare.LT,

@@ -208,7 +208,7 @@ class Wordcode:
                 value, at = self._varint(table, at, len(values) == 0)
                 values.append(value)
             start, length, target, packed = values
-            first, last = self._boundary(start), self._boundary(start + length)
+            first, last = self._covered(start), self._covered(start + length)
             if first < 0 or last <= first or start < after:
                 self.fail(-1, f"exception table: bad range {2 * start}..{2 * (start + length)}")
             handler = Handler(self._boundary(target), packed >> 1, bool(packed & 1))
@@ -229,6 +229,16 @@ class Wordcode:
             mark = 0
             at += 1
         return value, at
+
+    def _covered(self, unit: int) -> int:
+        """Index of the instruction that a range edge at `unit` belongs to.
+
+        An edge may stand between an instruction and its EXTENDED_ARG prefix: the interpreter
+        looks ranges up by the instruction itself.
+        """
+        while unit > 0 and self.code.co_code[2 * unit - 2] == opcode.EXTENDED_ARG:
+            unit -= 1
+        return self._boundary(unit)
 
     def _boundary(self, unit: int) -> int:
         """Index of the instruction that begins at a code unit; one past the last at the end."""
