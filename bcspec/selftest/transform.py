@@ -37,9 +37,7 @@ def transform(code: CodeType) -> CodeType:
     # Here, so that a round trip does not load the evaluator.
     from ..evaluate import reevaluate
 
-    fn = lift(code)
-    check(fn)
-    fn = reevaluate(fn)
+    fn = reevaluate(code)
     check(fn)
     result = lower(fn)
     verify(result)
