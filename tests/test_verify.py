@@ -243,6 +243,7 @@ REFUSED: list[tuple[str, list[Instruction], dict[str, Any], str]] = [
      "bad range"),
     ("empty range", body(*RETURN, *HANDLER), {"entries": [(1, 1, 3, 0, 0)]}, "bad range"),
     ("handler at the end", body(*RETURN), {"entries": [(0, 1, 3, 0, 0)]}, "no instruction begins"),
+    ("range past the end", body(*RETURN), {"co_exceptiontable": b"\x80\x04\x00\x00"}, "bad range"),
     ("table cut", body(*RETURN), {"co_exceptiontable": b"\x80\x01"}, "malformed number"),
     ("table start", body(*RETURN), {"co_exceptiontable": b"\x00\x01\x01\x00"}, "no entry begins"),
     ("line table short", body(*RETURN), {"co_linetable": b"\xe8\x00"}, "covers 1 of 3"),
@@ -264,6 +265,16 @@ def test_the_frame_around_refused_code_is_sound() -> None:
     verify(assemble(body(*RETURN, *HANDLER), entries=[(0, 2, 3, 0, 0)]))
     verify(assemble([("RETURN_GENERATOR", 0), ("POP_TOP", 0), *body(*RETURN)], co_flags=0x23))
     verify(assemble([("MAKE_CELL", 0), *body("LOAD_DEREF 0", "RETURN_VALUE")], co_cellvars=("a",)))
+
+
+def test_a_range_may_begin_between_an_instruction_and_its_prefix() -> None:
+    """The interpreter looks ranges up by the instruction itself."""
+    instructions = body("EXTENDED_ARG 0", *RETURN, *HANDLER)
+    verify(assemble(instructions, entries=[(2, 4, 4, 0, 0)]))
+    with pytest.raises(VerificationError, match="depth 0 is below its handler's 1"):
+        verify(assemble(instructions, entries=[(2, 4, 4, 1, 0)]))
+    with pytest.raises(VerificationError, match="bad range"):  # covers the prefix alone
+        verify(assemble(instructions, entries=[(1, 2, 4, 0, 0)]))
 
 
 def test_the_error_says_where() -> None:

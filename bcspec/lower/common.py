@@ -15,6 +15,7 @@ from bytecode import UNSET, Bytecode, CellVar, Compare, FreeVar, Instr, Label, T
 
 from ..errors import UnsupportedBytecode
 from ..ir import Block, Edge, Function, Op, Value
+from .linetable import repaired
 from .tables import current
 
 __all__ = ["Compare", "Emission", "lower"]
@@ -192,7 +193,7 @@ class Emission:
         code.argnames = list(fn.varnames)
         code.docstring = fn.doc
         depth = max(self.max_depth + self.table.EXTRA_STACK, 1)
-        return code.to_code(stacksize=depth, compute_exception_stack_depths=False)
+        return repaired(code.to_code(stacksize=depth, compute_exception_stack_depths=False))
 
 
 def bridge_backward_edges(fn: Function, forward_only: dict[str, tuple[int, ...]]) -> None:

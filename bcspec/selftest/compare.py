@@ -5,8 +5,8 @@ from __future__ import annotations
 import dis
 from types import CodeType
 
-#: Attributes that stay exactly as they were.
-_SAME = (
+#: Attributes that stay exactly as they were, whatever is evaluated.
+_FACE = (
     "co_name",
     "co_qualname",
     "co_filename",
@@ -15,10 +15,11 @@ _SAME = (
     "co_argcount",
     "co_posonlyargcount",
     "co_kwonlyargcount",
-    "co_varnames",
     "co_freevars",
-    "co_cellvars",
 )
+
+#: And these when nothing is evaluated.
+_SAME = (*_FACE, "co_varnames", "co_cellvars")
 
 
 #: After these control does not go on to the next instruction.
@@ -94,8 +95,16 @@ def _positions(code: CodeType) -> set[tuple[int | None, int | None, int | None, 
     return set(code.co_positions())
 
 
-def differences(old: CodeType, new: CodeType) -> list[str]:
-    """How `new`, made from `old` with nothing known, differs where it must not.
+def _changed(old: CodeType, new: CodeType, names: tuple[str, ...]) -> list[str]:
+    return [
+        f"{name}: {getattr(old, name)!r} became {getattr(new, name)!r}"
+        for name in names
+        if getattr(old, name) != getattr(new, name)
+    ]
+
+
+def face_differences(old: CodeType, new: CodeType) -> list[str]:
+    """How `new`, made from `old` by evaluating, differs in what others see of a function.
 
     Args:
         old: the code object that went in.
@@ -104,11 +113,23 @@ def differences(old: CodeType, new: CodeType) -> list[str]:
     Returns:
         One text per difference, naming the attribute first; empty when all is well.
     """
-    found = [
-        f"{name}: {getattr(old, name)!r} became {getattr(new, name)!r}"
-        for name in _SAME
-        if getattr(old, name) != getattr(new, name)
-    ]
+    found = _changed(old, new, _FACE)
+    if None in _lines(new) and None not in _lines(old):
+        found.append("co_lines gained None")
+    return found
+
+
+def differences(old: CodeType, new: CodeType) -> list[str]:
+    """How `new`, made from `old` without evaluating, differs where it must not.
+
+    Args:
+        old: the code object that went in.
+        new: the code object that came out.
+
+    Returns:
+        One text per difference, naming the attribute first; empty when all is well.
+    """
+    found = _changed(old, new, _SAME)
     if more_names := set(new.co_names) - set(old.co_names):
         found.append(f"co_names gained: {sorted(more_names)}")
     if set(old.co_names) - set(new.co_names) and (

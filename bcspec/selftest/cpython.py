@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ DEFAULT_NAMES = (
     "test_unpack_ex test_extcall test_keywordonlyarg test_super test_except_star test_dataclasses"
 ).split()
 
-#: Seconds after which one run of one test file is given up.
+#: Seconds after which a process is given up.
 TIMEOUT = 1800.0
 
 PASSED = "passed"
@@ -111,21 +112,18 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
 
 
-def run_file(name: str, transform: str | None) -> Run:
-    """Run one test file of CPython in a process of its own.
+def _python(*arguments: str) -> list[str]:
+    # Frozen modules would not pass through a loader that can be hooked.
+    return [sys.executable, "-X", "frozen_modules=off", "-m", *arguments]
 
-    Args:
-        name: such as ``test_functools``.
-        transform: what each code object goes through, as ``module:function``, or None.
-    """
+
+def run_without(name: str) -> Run:
+    """Run one test file of CPython in a process of its own, as it is."""
     with tempfile.TemporaryDirectory() as folder:
-        results, report = Path(folder, "results.xml"), Path(folder, "report.json")
-        command = [sys.executable, "-X", "frozen_modules=off", "-m"]
-        command += ["bcspec.selftest.hook", str(report), transform] if transform else ["test"]
-        command += ["--junit-xml", str(results), name]
+        results = Path(folder, "results.xml")
         try:
             done = subprocess.run(
-                command,
+                _python("test", "--junit-xml", str(results), name),
                 cwd=folder,
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
@@ -136,24 +134,69 @@ def run_file(name: str, transform: str | None) -> Run:
                 timeout=TIMEOUT,
                 check=False,
             )
-            run = Run(*read_results(results), exit=str(done.returncode), output=done.stdout)
         except subprocess.TimeoutExpired:
-            run = Run(exit=f"none after {TIMEOUT:.0f} s")
-        if report.exists():
-            told = json.loads(report.read_text())
-            run.transformed, run.refused = told["transformed"], list(map(tuple, told["refused"]))
+            return Run(exit=f"none after {TIMEOUT:.0f} s")
+        return Run(*read_results(results), exit=str(done.returncode), output=done.stdout)
+
+
+def _read_run(folder: Path, name: str, status: str) -> Run:
+    """What the hooked process left in `folder` about one test file."""
+    log, report = folder / f"{name}.log", folder / f"{name}.json"
+    run = Run(*read_results(folder / f"{name}.xml"), exit=status)
+    if log.exists():
+        run.output = log.read_text(errors="replace")
+    if report.exists():
+        told = json.loads(report.read_text())
+        run.transformed, run.refused = told["transformed"], list(map(tuple, told["refused"]))
     return run
+
+
+def run_through(names: list[str], transform: str, jobs: int) -> Iterator[tuple[str, Run]]:
+    """Run test files with every function put through a transform, as they end.
+
+    Args:
+        names: such as ``test_functools``.
+        transform: what each code object goes through, as ``module:function``.
+        jobs: how many at a time.
+
+    Returns:
+        Name and run; a file that the hooked process did not come to has exit ``none``.
+    """
+    missing = dict.fromkeys(names)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        process = subprocess.Popen(
+            _python("bcspec.selftest.hook", temporary, transform, str(jobs), *missing),
+            cwd=folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        # Ends the process, not its output: reading goes on until both are gone.
+        watchdog = threading.Timer(TIMEOUT, process.kill)
+        watchdog.start()
+        try:
+            for line in process.stdout:
+                name, _, status = line.rstrip().rpartition(" ")
+                if name in missing:
+                    del missing[name]
+                    yield name, _read_run(folder, name, status)
+        finally:
+            watchdog.cancel()
+            process.kill()
+            process.wait()
+        for name in missing:
+            yield name, Run(exit=f"none, the hooked process ended with {process.returncode}")
 
 
 def compare(names: list[str], transform: str, jobs: int) -> Iterator[Comparison]:
     """Run each file without and with the transform, `jobs` processes at a time."""
     with ThreadPoolExecutor(jobs) as pool:
-        pending = [
-            (name, pool.submit(run_file, name, None), pool.submit(run_file, name, transform))
-            for name in names
-        ]
-        for name, without, through in pending:
-            yield Comparison(name, without.result(), through.result())
+        without = {name: pool.submit(run_without, name) for name in names}
+        for name, through in run_through(names, transform, jobs):
+            yield Comparison(name, without[name].result(), through)
 
 
 def main(names: list[str], *, transform: str, show: int = 3, jobs: int | None = None) -> int:

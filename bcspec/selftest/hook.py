@@ -1,7 +1,8 @@
 """Run CPython's test runner with every function of the standard library and the tests transformed.
 
-Run as ``python -m bcspec.selftest.hook REPORT TRANSFORM ARGUMENTS...``: three ways lead a code
-object through the transform.
+Run as ``python -m bcspec.selftest.hook FOLDER TRANSFORM JOBS NAMES...``.  The process transforms what
+all tests share, then forks one child per name, `JOBS` at a time.  Three ways lead a code object
+through the transform.
 
 * Modules loaded from now on: `SourceLoader.get_code` gives a transformed tree (the cached .pyc
   stays as it was).
@@ -10,8 +11,10 @@ object through the transform.
 * Source that is compiled while running (doctests, the methods of dataclasses and named tuples, what
   a test module executes): the module's `compile`, `exec` and `eval` are replaced by ours.
 
-What cannot be transformed stays as it was and is named in the report, a JSON object with
-`transformed`, a count, and `refused`, a list of [function, file, line, error].
+What cannot be transformed stays as it was and is named in the report.  For each NAME the folder gets
+`NAME.xml`, the results in JUnit's form, `NAME.log`, what the tests printed, and `NAME.json`, the
+report: an object with `transformed`, a count, and `refused`, a list of
+[function, file, line, error].  As each child ends its name and exit status are printed.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ import __future__
 import builtins
 import gc
 import json
+import os
 import sys
 import sysconfig
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module, machinery
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import bytecode
 
@@ -44,6 +49,9 @@ _EXCLUDED = (
 
 #: Modules of the library that compile source while running.
 _COMPILING = ("collections", "dataclasses", "doctest")
+
+#: Loaded before the children are forked, so that each need not transform them again.
+_SHARED = ("test.libregrtest.main", "test.support.testresult", "unittest.mock", "asyncio")
 
 #: Flags of a frame's code that source compiled in it inherits; the first one is no longer a future.
 _INHERITED = 0
@@ -203,23 +211,57 @@ def load_transform(target: str) -> Transform:
     return getattr(import_module(module), function)
 
 
+def _child(hook: Hook, folder: Path, name: str) -> NoReturn:
+    """Run one test file in this (forked) process and end it."""
+    log = os.open(folder / f"{name}.log", os.O_WRONLY | os.O_CREAT, 0o666)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    status = 1
+    try:
+        sys.argv[1:] = ["--junit-xml", str(folder / f"{name}.xml"), name]
+        import_module("test.libregrtest.main").main()
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        (folder / f"{name}.json").write_text(json.dumps(hook.report()))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Not through the parent's clean-up, which is the parent's alone.
+        os._exit(status)
+
+
+def run_names(hook: Hook, folder: Path, names: list[str], jobs: int) -> None:
+    """Run each test file in a forked child, `jobs` at a time, and print how each one ended."""
+    waiting = names[::-1]
+    running: dict[int, str] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            name = waiting.pop()
+            child = os.fork()
+            if child == 0:
+                _child(hook, folder, name)
+            running[child] = name
+        child, status = os.wait()
+        print(running.pop(child), os.waitstatus_to_exitcode(status), flush=True)
+
+
 def main(arguments: list[str]) -> None:
-    """Install the hook and run CPython's test runner, which ends the process.
+    """Install the hook, transform what exists, and run the tests.
 
     Args:
-        arguments: the report's file, the transform as `module:function`, then what the test runner
-            gets.
+        arguments: the folder for reports, the transform as `module:function`, how many children at
+            a time, and the names of the test files.
     """
-    report, target, *rest = arguments
+    folder, target, jobs, *names = arguments
     hook = Hook(load_transform(target))
     hook.transform_compiling()
     hook.transform_loading()
+    for module in _SHARED:
+        import_module(module)
     hook.transform_loaded()
-    sys.argv[1:] = rest
-    try:
-        import_module("test.libregrtest.main").main()
-    finally:
-        Path(report).write_text(json.dumps(hook.report()))
+    run_names(hook, Path(folder), names, int(jobs))
 
 
 if __name__ == "__main__":

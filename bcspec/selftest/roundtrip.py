@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from types import CodeType
 
-from .compare import differences
+from .compare import differences, face_differences
 from .progress import track
 from .transform import Transform, roundtrip, transform, walk
 
@@ -97,7 +97,8 @@ def check_code(code: CodeType, through: Transform) -> Iterator[Failure]:
         text = detail.replace(code.co_qualname, "FUNCTION")
         yield Failure(normalise(text), detail, *where)
         return
-    for difference in differences(code, new):
+    compared = face_differences if through is transform else differences
+    for difference in compared(code, new):
         yield Failure(difference.partition(":")[0], difference, *where)
 
 

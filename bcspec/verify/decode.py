@@ -236,7 +236,8 @@ class Wordcode:
         An edge may stand between an instruction and its EXTENDED_ARG prefix: the interpreter
         looks ranges up by the instruction itself.
         """
-        while unit > 0 and self.code.co_code[2 * unit - 2] == opcode.EXTENDED_ARG:
+        code = self.code.co_code
+        while 0 < unit < len(self.index_of) and code[2 * unit - 2] == _EXTENDED_ARG:
             unit -= 1
         return self._boundary(unit)
 
