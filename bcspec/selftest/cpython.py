@@ -44,6 +44,7 @@ class Run:
     exit: str = "0"
     output: str = ""
     transformed: int = 0
+    shared: int = 0
     refused: list[tuple[str, str, int, str]] = field(default_factory=list)
 
     @property
@@ -68,8 +69,11 @@ class Comparison:
             yield f"{self.name}: exit status {self.through.exit} ({_last_line(self.through)})"
         if not self.through.transformed:
             yield f"{self.name}: nothing was put through bcspec"
+        missing = self.without.status.keys() - self.through.status.keys()
+        if missing:
+            yield f"{self.name}: {len(missing)} tests did not run with bcspec, {min(missing)} first"
         for test, status in self.without.status.items():
-            now = self.through.status.get(test, "missing")
+            now = self.through.status.get(test, status)
             if now != status:
                 detail = self.through.details.get(test, "").strip().rpartition("\n")[2]
                 yield f"{test}: {status} without, {now} with bcspec  {detail}".rstrip()
@@ -147,7 +151,8 @@ def _read_run(folder: Path, name: str, status: str) -> Run:
         run.output = log.read_text(errors="replace")
     if report.exists():
         told = json.loads(report.read_text())
-        run.transformed, run.refused = told["transformed"], list(map(tuple, told["refused"]))
+        run.transformed, run.shared = told["transformed"], told["shared"]
+        run.refused = [tuple(entry) for entry in told["refused"]]
     return run
 
 
@@ -216,10 +221,11 @@ def main(names: list[str], *, transform: str, show: int = 3, jobs: int | None = 
     results = compare(names, transform, jobs or os.cpu_count() or 1)
     problems: list[str] = []
     refused: dict[str, list[str]] = defaultdict(list)
-    passed = transformed = 0
+    passed = shared = own = 0
     for result in track(results, len(names), "cpython"):
         passed += result.through.passed
-        transformed += result.through.transformed
+        shared = max(shared, result.through.shared)
+        own += result.through.transformed - result.through.shared
         problems.extend(result.problems())
         counts = f"{result.without.passed:5} passed without, {result.through.passed:5} with bcspec"
         print(f"{result.name:24} {counts}, {result.through.transformed} code objects", flush=True)
@@ -231,7 +237,7 @@ def main(names: list[str], *, transform: str, show: int = 3, jobs: int | None = 
     seconds = time.perf_counter() - started
     print(
         f"{passed} tests passed in {len(names)} files with {transform}, "
-        f"{transformed} code objects, {seconds:.0f} s"
+        f"{shared + own} code objects, {seconds:.0f} s"
     )
     print_grouped("refused code objects", refused, show)
     print(f"differences: {len(problems)}")

@@ -1,8 +1,8 @@
 """Run CPython's test runner with every function of the standard library and the tests transformed.
 
-Run as ``python -m bcspec.selftest.hook FOLDER TRANSFORM JOBS NAMES...``.  The process transforms what
-all tests share, then forks one child per name, `JOBS` at a time.  Three ways lead a code object
-through the transform.
+Run as ``python -m bcspec.selftest.hook FOLDER TRANSFORM JOBS NAMES...``.  The process transforms
+what all tests share, then forks one child per name, `JOBS` at a time.  Three ways lead a code
+object through the transform.
 
 * Modules loaded from now on: `SourceLoader.get_code` gives a transformed tree (the cached .pyc
   stays as it was).
@@ -11,10 +11,10 @@ through the transform.
 * Source that is compiled while running (doctests, the methods of dataclasses and named tuples, what
   a test module executes): the module's `compile`, `exec` and `eval` are replaced by ours.
 
-What cannot be transformed stays as it was and is named in the report.  For each NAME the folder gets
-`NAME.xml`, the results in JUnit's form, `NAME.log`, what the tests printed, and `NAME.json`, the
-report: an object with `transformed`, a count, and `refused`, a list of
-[function, file, line, error].  As each child ends its name and exit status are printed.
+What cannot be transformed stays as it was and is named in the report.  For each NAME the folder
+gets `NAME.xml`, the results in JUnit's form, `NAME.log`, what the tests printed, and `NAME.json`,
+the report: an object with `transformed`, a count, `shared`, how many of them all tests share, and
+`refused`, a list of [function, file, line, error].  As each child ends its name and exit status are printed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _EXCLUDED = (
 _COMPILING = ("collections", "dataclasses", "doctest")
 
 #: Loaded before the children are forked, so that each need not transform them again.
-_SHARED = ("test.libregrtest.main", "test.support.testresult", "unittest.mock", "asyncio")
+_SHARED = ("test.libregrtest.main", "unittest.mock", "asyncio")
 
 #: Flags of a frame's code that source compiled in it inherits; the first one is no longer a future.
 _INHERITED = 0
@@ -66,6 +66,8 @@ class Hook:
     def __init__(self, transform: Transform) -> None:
         self.transform = transform
         self.transformed = 0
+        #: How many of them were transformed before the children were forked.
+        self.shared = 0
         self.refused: list[tuple[str, str, int, str]] = []
 
     def covers(self, filename: str) -> bool:
@@ -186,7 +188,11 @@ class Hook:
 
     def report(self) -> dict[str, Any]:
         """What the report file holds."""
-        return {"transformed": self.transformed, "refused": self.refused}
+        return {
+            "transformed": self.transformed,
+            "shared": self.shared,
+            "refused": self.refused,
+        }
 
 
 def _scope(
@@ -261,6 +267,7 @@ def main(arguments: list[str]) -> None:
     for module in _SHARED:
         import_module(module)
     hook.transform_loaded()
+    hook.shared = hook.transformed
     run_names(hook, Path(folder), names, int(jobs))
 
 
