@@ -10,15 +10,18 @@ from ..errors import SpecializationError
 from ..ir import Function, check
 from .clean import clean
 from .constants import hold_constants_in_cells
-from .domain import UNBOUND, AVal, Const, Dyn, Frame, VObj
+from .domain import UNBOUND, AVal, Const, Dyn, Frame, Own, VObj
 from .evaluator import Evaluator
 from .machine import Restart
 from .request import Assumption, Limits, Note, Request
 from .rules import RULES
-from .rules.variables import REAL
 from .source import source_of
 
 __all__ = ["Assumption", "Limits", "Note", "Request", "Residual", "evaluate", "reevaluate"]
+
+
+#: Operations that address a cell by name.
+CELL_OPS = {"load_deref", "store_deref", "delete_deref", "load_closure", "load_classderef"}
 
 
 @dataclass(slots=True)
@@ -101,9 +104,10 @@ def entry_frame(ev: Evaluator) -> Frame:
     for name in fn.cellvars:
         content = locals_.pop(name, UNBOUND)
         if name in real:
-            cells[name] = REAL
+            cells[name] = Own(name)
         else:
             cells[name] = ev.new_ref(VObj("cell", (name, 0), (content,)))
+    ev.freevars.update(zip(fn.freevars, function.__closure__ or (), strict=True))
     ev.declared_types = set(request.types.values())
     return Frame(source, fn.blocks[0], 0, locals_, {}, cells, function.__globals__, function=function)
 
@@ -121,12 +125,19 @@ def finish(ev: Evaluator) -> Residual:
     request = ev.request
     fn = shell(ev)
     clean(fn)
-    hold_constants_in_cells(fn, ev.freevars)
-    fn.freevars = list(ev.freevars)
+    cells = used_cells(fn, ev.freevars)
+    hold_constants_in_cells(fn, cells)
+    fn.freevars = list(cells)
     fn.varnames = local_names(fn, request)
     check(fn)
-    cells = tuple(ev.freevars.values())
-    return Residual(fn, cells, list(ev.assumptions.values()), ev.notes)
+    return Residual(fn, tuple(cells.values()), list(ev.assumptions.values()), ev.notes)
+
+
+def used_cells(fn: Function, cells: dict[str, CellType]) -> dict[str, CellType]:
+    """The free variables that residual operations mention."""
+    ops = (op for block in fn.blocks for op in block.ops)
+    used = {op.arg for op in ops if op.name in CELL_OPS}
+    return {name: cell for name, cell in cells.items() if name in used}
 
 
 def shell(ev: Evaluator) -> Function:

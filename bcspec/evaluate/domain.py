@@ -7,6 +7,7 @@ An abstract value is one of
   (with ``maybe``: or nothing at all; with ``type``: of that exact type);
 * `Tmp(value)`: an unknown object on the operand stack of the residual function;
 * `Ref(id)`: a *virtual* object of the heap: an allocation that has not been materialised;
+* `Own(name)`: the real cell of a variable of the residual function;
 * `NULL`, the empty half of a callable, and `UNBOUND`, a variable without a value.
 
 Order of precision: everything is below `Dyn(maybe)`; `bcspec.evaluate.widening` moves up.
@@ -119,6 +120,24 @@ class Marker(AVal):
 
     def __repr__(self) -> str:
         return self.name
+
+
+class Own(AVal):
+    """The real cell of a variable of the residual function itself."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Own) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"Own({self.name})"
 
 
 NULL = Marker("NULL")

@@ -9,6 +9,7 @@ too many states is widened where the states differ, which keeps everything finit
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..ir import Block, Edge, Op
@@ -21,6 +22,15 @@ from .unfold import Callee
 from .widening import control_point, describe, differences, every_place, widen
 
 
+@dataclass(slots=True)
+class Arrival:
+    """A path that waits at a join point: its state, its unfinished block, the kind of its jump."""
+
+    state: State
+    block: Block
+    arg: Any = None
+
+
 class Evaluator(Machine):
     """Evaluates one request once; `bcspec.evaluate.evaluate` restarts it on demand."""
 
@@ -30,8 +40,7 @@ class Evaluator(Machine):
         self.variants: dict[Any, list[tuple[dict[Any, Any], int, Block]]] = {}
         self.assumptions: dict[Any, Assumption] = {}
         self.notes: list[Note] = []
-        self.freevars: dict[str, Any] = {}
-        self.waiting: dict[Any, list[tuple[State, Block]]] = {}
+        self.waiting: dict[Any, list[Arrival]] = {}
         self.priority: dict[Any, Any] = {}
         self.entry_states: dict[Block, State] = {}
         self.tested_slot: str | None = None
@@ -125,18 +134,18 @@ class Evaluator(Machine):
         frame.env = dict(zip(edge.target.params, entries, strict=True))
         frame.block, frame.index = edge.target, 0
 
-    def jump(self, edge: Edge) -> None:
-        """Follow an edge that is certainly taken."""
+    def jump(self, edge: Edge, arg: Any = None) -> None:
+        """Follow an edge that is certainly taken; `arg` is that of a residual jump, if there is one."""
         self.enter_edge(edge)
-        self.arrive()
+        self.arrive(arg)
 
-    def arrive(self) -> None:
+    def arrive(self, arg: Any = None) -> None:
         """The top frame is at the start of a block: join what was evaluated before, or go on."""
         self.following = True
         frame = self.state.top
         if frame.block in frame.source.joins or frame.block in frame.source.handlers:
             self.trim(frame)
-            self.join()
+            self.join(arg)
 
     def trim(self, frame: Frame) -> None:
         """Forget constants in variables that are not read any more: they keep variants apart."""
@@ -151,7 +160,7 @@ class Evaluator(Machine):
         """Whether something may look at the locals of `frame` by name."""
         return frame.source.observes_frames and frame is self.state.frames[0]
 
-    def join(self) -> None:
+    def join(self, arg: Any = None) -> None:
         """End the path at a point where other paths may arrive."""
         self.settle_all()
         self.strip()
@@ -161,28 +170,29 @@ class Evaluator(Machine):
             order = [(frame.source.order[frame.block], frame.index) for frame in state.frames]
             # A point inside an unfolded call comes before what follows the call.
             self.priority[point] = (*order, (1 << 30, 0))
-        self.waiting.setdefault(point, []).append((state, self.cur))
+        self.waiting.setdefault(point, []).append(Arrival(state, self.cur, arg))
         self.end_path()
 
-    def meet(self, point: Any, arrivals: list[tuple[State, Block]]) -> None:
+    def meet(self, point: Any, arrivals: list[Arrival]) -> None:
         """Go on at a point from which some paths have arrived: one version for each state."""
         variants = self.variants.setdefault(point, [])
         wide = self.request.demands.widened.get(point)
         if wide:
             self.widen_all(arrivals, wide)
-        descriptions = [describe(state) for state, _ in arrivals]
+        descriptions = [describe(arrival.state) for arrival in arrivals]
         if self.exhausted(variants, arrivals, descriptions):
             descriptions = self.give_up_precision(point, variants, arrivals, descriptions)
         begun: list[tuple[State, Block]] = []
-        for (state, block), description in zip(arrivals, descriptions, strict=True):
-            self.state, self.cur = state, block
+        for arrival, description in zip(arrivals, descriptions, strict=True):
+            self.state, self.cur = arrival.state, arrival.block
+            state = arrival.state
             known = next((b for d, _, b in variants if d == description), None)
             if known is not None:
                 self.settle_slots(known)
-                self.finish("jump", None, (), [Edge(known, tuple(self.physical()))])
+                self.finish("jump", arrival.arg, (), [Edge(known, tuple(self.physical()))])
                 continue
             fresh = Block(0)
-            self.finish("jump", None, (), [Edge(fresh, tuple(self.physical()))])
+            self.finish("jump", arrival.arg, (), [Edge(fresh, tuple(self.physical()))])
             self.reparam(state, fresh)
             variants.append((description, state.forks, fresh))
             self.entry_states[fresh] = state.copy()
@@ -192,10 +202,10 @@ class Evaluator(Machine):
             self.following = True
             self.follow_path()
 
-    def widen_all(self, arrivals: list[tuple[State, Block]], paths: dict[Any, bool]) -> None:
+    def widen_all(self, arrivals: list[Arrival], paths: dict[Any, bool]) -> None:
         """Make the places `paths` dynamic in every arriving state, at the end of its block."""
-        for state, block in arrivals:
-            self.state, self.cur = state, block
+        for arrival in arrivals:
+            self.state, self.cur = arrival.state, arrival.block
             widen(self, paths)
 
     def exhausted(self, variants: Any, arrivals: Any, descriptions: list[Any]) -> bool:
@@ -210,15 +220,15 @@ class Evaluator(Machine):
                 known.append(description)
         if len(known) <= 1:
             return False
-        state = arrivals[0][0]
+        state = arrivals[0].state
         if state.top.block in state.top.source.handlers and state.top.index == 0:
             return True
         limits = self.request.limits
-        forks = {forks for _, forks, _ in variants} | {state.forks for state, _ in arrivals}
+        forks = {forks for _, forks, _ in variants} | {a.state.forks for a in arrivals}
         return len(forks) > limits.variants or len(known) > limits.unrolled
 
     def give_up_precision(
-        self, point: Any, variants: Any, arrivals: list[tuple[State, Block]], descriptions: list[Any]
+        self, point: Any, variants: Any, arrivals: list[Arrival], descriptions: list[Any]
     ) -> list[Any]:
         """Widen the places where the states that arrive at a point differ."""
         demands = self.request.demands.widened.setdefault(point, {})
@@ -228,7 +238,7 @@ class Evaluator(Machine):
             if not add_differences(demands, known, descriptions):
                 break
             self.widen_all(arrivals, demands)
-            descriptions = [describe(state) for state, _ in arrivals]
+            descriptions = [describe(arrival.state) for arrival in arrivals]
         return descriptions
 
     def settle_slots(self, block: Block) -> None:

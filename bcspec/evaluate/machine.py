@@ -12,10 +12,11 @@ followed and `cur` the residual block being filled.  Invariants:
 
 from __future__ import annotations
 
+from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from ..ir import Block, Edge, Handler, Op, Value
-from .domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, State, Tmp, VObj
+from .domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Frame, Own, Ref, State, Tmp, VObj
 from .materialise import MATERIALISERS
 from .widening import describe
 
@@ -49,6 +50,7 @@ class Machine:
         self.protected: Any = _UNSET
         self.landings: dict[Any, Block] = {}
         self.pending: list[tuple[State, Block]] = []
+        self.freevars: dict[str, CellType] = {}
         self.counter = 0
         self.emitted = 0
 
@@ -95,6 +97,18 @@ class Machine:
         self.emitted += 1
         return op.results
 
+    def free_name(self, cell: CellType, name: str) -> str:
+        """The free variable of the residual function through which an existing cell is reached."""
+        for known, other in self.freevars.items():
+            if other is cell:
+                return known
+        unique = name
+        while unique in self.freevars or unique in self.request.function.__code__.co_cellvars:
+            self.counter += 1
+            unique = f"{name}.{self.counter}"
+        self.freevars[unique] = cell
+        return unique
+
     def emit_raising(self, name: str, arg: Any, kept: list[Value], results: int) -> tuple[Value, ...]:
         """Append an operation that may raise; it consumes the whole hand.
 
@@ -124,6 +138,8 @@ class Machine:
 
     def emit_const(self, obj: Any) -> tuple[Value, ...]:
         """Push a known object.  Without assumptions there are no cells: slices are built."""
+        if type(obj) is CellType:
+            return self.emit("load_closure", self.free_name(obj, "cell"), (), 1)
         if type(obj) is not slice or self.request.assume:
             return self.emit("const", obj, (), 1)
         parts = [self.emit("const", part, (), 1)[0] for part in (obj.start, obj.stop, obj.step)]
@@ -196,6 +212,8 @@ class Machine:
             return self.emit_const(aval.obj)
         if isinstance(aval, Dyn):
             return self.emit("load", aval.slot, (), 1)
+        if isinstance(aval, Own):
+            return self.emit("load_closure", aval.name, (), 1)
         assert aval is NULL, aval
         return self.emit("null", None, (), 1)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @rule("jump")
 def jump(ev: Evaluator, op: Op) -> None:
-    ev.jump(ev.state.top.block.edges[0])
+    ev.jump(ev.state.top.block.edges[0], op.arg)
 
 
 @rule("branch")

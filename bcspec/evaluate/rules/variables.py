@@ -7,16 +7,12 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
-from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Marker, Ref, Tmp
+from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Own, Ref, Tmp
 from ..machine import Restart
 from .registry import residual, rule
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
-
-#: The cell of a variable of the residual function itself, which exists from the start.
-REAL = Marker("REAL")
-
 
 @rule("const")
 def const(ev: Evaluator, op: Op) -> None:
@@ -162,19 +158,6 @@ def home_is_own(ev: Evaluator, name: str, aval: AVal) -> bool:
 # -- cells ---------------------------------------------------------------------------
 
 
-def free_name(ev: Evaluator, cell: CellType, name: str) -> str:
-    """The free variable of the residual function through which an existing cell is reached."""
-    for known, other in ev.freevars.items():
-        if other is cell:
-            return known
-    unique = name
-    while unique in ev.freevars or unique in ev.request.function.__code__.co_cellvars:
-        ev.counter += 1
-        unique = f"{name}.{ev.counter}"
-    ev.freevars[unique] = cell
-    return unique
-
-
 def cell_content(ev: Evaluator, cell: CellType, name: str) -> AVal | None:
     """The content of an existing cell if it is proved or declared constant."""
     reason = ev.constant_cell(ev.state.top, name, cell)
@@ -191,11 +174,11 @@ def cell_content(ev: Evaluator, cell: CellType, name: str) -> AVal | None:
 @rule("load_closure")
 def load_closure(ev: Evaluator, op: Op) -> None:
     cell = ev.state.top.cells[op.arg]
-    if cell is REAL:
-        (value,) = ev.emit("load_closure", op.arg, (), 1)
-        ev.give(op, Entry(Tmp(value, CellType), value))
+    if isinstance(cell, Own):
+        (value,) = ev.load(cell)
+        ev.give(op, Entry(cell, value))
     elif isinstance(cell, Const) and len(ev.state.frames) == 1:
-        (value,) = ev.emit("load_closure", free_name(ev, cell.obj, op.arg), (), 1)
+        (value,) = ev.emit("load_closure", ev.free_name(cell.obj, op.arg), (), 1)
         ev.give(op, Entry(cell, value))
     else:
         ev.give(op, Entry(cell))
@@ -210,11 +193,11 @@ def load_deref(ev: Evaluator, op: Op) -> None:
             (value,) = ev.load(content)
             ev.give(op, Entry(content, value))
         else:
-            existing_cell(ev, op, cell.obj)
+            through_cell(ev, op, ev.free_name(cell.obj, op.arg))
     elif isinstance(cell, Ref):
         load_virtual_cell(ev, op, cell)
-    elif cell is REAL:
-        residual(ev, op)
+    elif isinstance(cell, Own):
+        through_cell(ev, op, cell.name)
     else:
         access_cell_object(ev, op, "load_attr", cell)
 
@@ -238,9 +221,8 @@ def real_cell(ev: Evaluator, name: str, cell: Ref) -> Restart:
     return ev.generic_from_here(f"{name} may be read before it is bound")
 
 
-def existing_cell(ev: Evaluator, op: Op, cell: CellType) -> None:
-    """Read, write or delete through a free variable of the residual function."""
-    name = free_name(ev, cell, op.arg)
+def through_cell(ev: Evaluator, op: Op, name: str) -> None:
+    """Read, write or delete through a cell or free variable of the residual function."""
     ev.take(op)
     ev.realise_hand()
     results = ev.emit_raising(op.name, name, [], len(op.results))
@@ -267,9 +249,9 @@ def store_deref(ev: Evaluator, op: Op) -> None:
         ev.state.heap[cell.id] = obj.with_kids((content,))
         ev.collect()
     elif isinstance(cell, Const):
-        existing_cell(ev, op, cell.obj)
-    elif cell is REAL:
-        residual(ev, op)
+        through_cell(ev, op, ev.free_name(cell.obj, op.arg))
+    elif isinstance(cell, Own):
+        through_cell(ev, op, cell.name)
     else:
         access_cell_object(ev, op, "store_attr", cell)
 
@@ -284,11 +266,11 @@ def delete_deref(ev: Evaluator, op: Op) -> None:
         ev.state.heap[cell.id] = ev.state.heap[cell.id].with_kids((UNBOUND,))
         ev.collect()
     elif isinstance(cell, Const):
-        existing_cell(ev, op, cell.obj)
-    elif cell is REAL:
-        residual(ev, op)
+        through_cell(ev, op, ev.free_name(cell.obj, op.arg))
+    elif isinstance(cell, Own):
+        through_cell(ev, op, cell.name)
     else:
-        access_cell_object(ev, op, "delete_attr", cell)
+        raise ev.generic_from_here(f"the cell of {op.arg} has escaped")
 
 
 @rule("load_classderef")
@@ -296,7 +278,7 @@ def load_classderef(ev: Evaluator, op: Op) -> None:
     """Class bodies look into their namespace first; only the function itself may be one."""
     cell = ev.state.top.cells[op.arg]
     if isinstance(cell, Const):
-        existing_cell(ev, op, cell.obj)
+        through_cell(ev, op, ev.free_name(cell.obj, op.arg))
     elif isinstance(cell, Ref):
         raise real_cell(ev, op.arg, cell)
     else:
