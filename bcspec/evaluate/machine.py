@@ -206,6 +206,16 @@ class Machine:
         if isinstance(aval, Dyn) and aval.slot in self.state.bound and not self.is_held(aval.slot):
             self.release(aval.slot)
 
+    def make_physical(self, frame: Frame, value: Value) -> None:
+        """Turn an entry of a frame's operand stack into a temporary, where it stands."""
+        entry = frame.env[value]
+        if isinstance(entry.aval, Tmp):
+            return
+        frame.env[value] = Entry(UNBOUND)
+        self.state.hand.append(entry)
+        self.realise(len(self.state.hand) - 1)
+        frame.env[value] = self.state.hand.pop()
+
     def load(self, aval: AVal) -> tuple[Value, ...]:
         """Emit what puts a constant, NULL or a slot on the stack."""
         if isinstance(aval, Const):

@@ -158,12 +158,19 @@ def widen(machine: Machine, paths: dict[Path, bool]) -> None:
     state = machine.state
     machine.settle_all()
     for path in paths:
+        if is_operand(path):
+            onto_stack(machine, path)
+    for path in paths:
         aval = at(state, path)
         if isinstance(aval, Ref):
             materialise_place(machine, path, aval)
-    onto_stack(machine, [p for p in paths if p[1] == "E" and len(p) == 3])
-    into_slots(machine, {p: maybe for p, maybe in paths.items() if not (p[1] == "E" and len(p) == 3)})
+    into_slots(machine, {p: maybe for p, maybe in paths.items() if not is_operand(p)})
     machine.collect()
+
+
+def is_operand(path: Path) -> bool:
+    """Whether a place is on the operand stack itself, not inside a virtual object."""
+    return path[1] == "E" and len(path) == 3
 
 
 def materialise_place(machine: Machine, path: Path, ref: Ref) -> None:
@@ -172,16 +179,13 @@ def materialise_place(machine: Machine, path: Path, ref: Ref) -> None:
     assert not isinstance(left, Ref), path
 
 
-def onto_stack(machine: Machine, paths: list[Path]) -> None:
-    """Widened operands become temporaries on the physical stack."""
-    state = machine.state
-    for path in paths:
-        aval = at(state, path)
-        if isinstance(aval, Tmp):
-            put(state, path, Tmp(aval.value))
-        elif aval is not None and aval is not UNBOUND:
-            (value,) = machine.load(aval)
-            put(state, path, Tmp(value))
+def onto_stack(machine: Machine, path: Path) -> None:
+    """A widened operand becomes a temporary of unknown type on the physical stack."""
+    frame = machine.state.frames[path[0]]
+    value = list(frame.env)[path[2]]
+    if frame.env[value].aval is not UNBOUND:
+        machine.make_physical(frame, value)
+        put(machine.state, path, Tmp(machine.value_of(frame.env[value])))
 
 
 def into_slots(machine: Machine, paths: dict[Path, bool]) -> None:

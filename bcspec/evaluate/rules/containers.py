@@ -18,7 +18,7 @@ from ..collections import (
 from ..domain import AVal, Const, Entry, Ref, Tmp, VObj, is_atomic
 from ..iteration import begin_iteration
 from ..unfold import sequence_items
-from .registry import make_physical, residual, residual_hand, rule
+from .registry import residual, residual_hand, rule
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
@@ -172,7 +172,7 @@ def dict_update(ev: Evaluator, op: Op) -> None:
     )
     if target is None or pairs is None or clash:
         for value in op.operands[: op.spec.keeps]:
-            make_physical(ev, value)
+            ev.make_physical(ev.state.top, value)
         residual(ev, op)
         return
     ev.take(op)

@@ -9,7 +9,7 @@ from ..domain import AVal, Const, Dyn, Entry, Ref, VObj
 from ..machine import known_type
 from ..truth import truth_of
 from ..unfold import restore_frame, suspend_frame
-from .registry import make_physical, residual, rule
+from .registry import residual, rule
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
@@ -59,7 +59,7 @@ def for_iter(ev: Evaluator, op: Op) -> None:
     entry = frame.env[op.operands[0]]
     iterator = ev.object(entry.aval, "iterator", "zipped", "generator")
     if iterator is None:
-        make_physical(ev, op.operands[0])
+        ev.make_physical(ev.state.top, op.operands[0])
         ev.fork("for_iter", None, 1)
     elif iterator.kind != "generator":
         step(ev, op, entry.aval, iterator)
@@ -219,7 +219,7 @@ def reraise(ev: Evaluator, op: Op) -> None:
 
 @rule("send")
 def send(ev: Evaluator, op: Op) -> None:
-    make_physical(ev, op.operands[0])
+    ev.make_physical(ev.state.top, op.operands[0])
     ev.take(op)
     ev.realise_hand()
     ev.fork("send", op.arg, 1)

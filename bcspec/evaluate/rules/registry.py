@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ...ir import OPS, Op
 from ..domain import Entry, Tmp
-from ..machine import known_type
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
@@ -26,7 +25,7 @@ def residual_hand(ev: Evaluator, op: Op, types: tuple[type | None, ...] = ()) ->
     spec = OPS[op.name]
     kept = list(op.operands[: op.keeps])
     for value in kept:
-        make_physical(ev, value)
+        ev.make_physical(ev.state.top, value)
     ev.realise_hand()
     if spec.raises:
         results = ev.emit_raising(op.name, op.arg, kept, len(op.results))
@@ -37,20 +36,6 @@ def residual_hand(ev: Evaluator, op: Op, types: tuple[type | None, ...] = ()) ->
     known = types or (None,) * len(results)
     ev.give(op, *(Entry(Tmp(v, t), v) for v, t in zip(results, known, strict=True)))
     ev.collect()
-
-
-def make_physical(ev: Evaluator, value: object) -> None:
-    """Turn an entry of the top frame's environment into a temporary, where it stands."""
-    env = ev.state.top.env
-    entry = env[value]  # type: ignore[index]
-    if isinstance(entry.aval, Tmp):
-        return
-    hand = ev.state.hand
-    env[value] = Entry(entry.aval)  # type: ignore[index]
-    hand.append(Entry(entry.aval, entry.temp))
-    ev.realise(len(hand) - 1)
-    made = hand.pop()
-    env[value] = Entry(Tmp(ev.value_of(made), known_type(made.aval)), made.temp)  # type: ignore[index]
 
 
 RULES: dict[str, Rule] = dict.fromkeys(OPS, residual)
