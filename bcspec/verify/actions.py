@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from . import kinds as k
-from .decode import FREE, Wordcode, takes_iterator
+from .decode import Wordcode, takes_iterator
 from .interp import Machine
 from .model import Action
+from .prepare import FREE
 
 #: The flags of a code object that say what kind of generator it makes.
 GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from ..errors import VerificationError
 from .model import Effect, Operand
-from .prepare import Prepared
+from .prepare import CELL, FREE, PLAIN, Prepared
 
 _EXTENDED_ARG = opcode.EXTENDED_ARG
 _FOR_ITER, _GET_ANEXT = opcode.opmap["FOR_ITER"], opcode.opmap["GET_ANEXT"]
@@ -26,9 +26,6 @@ _GENERATORS = 0x20 | 0x80 | 0x200
 #: forms have numbers of variable length.
 _NUMBERS = (*(1,) * 10, 2, 2, 2, 1, 4, 0)
 _NO_COLUMNS, _LONG = 13, 14
-
-#: What a slot of the frame is; an argument that is also a cell has both bits.
-PLAIN, CELL, FREE = 1, 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class Wordcode:
             self.fail(-1, f"{len(raw)} bytes of code")
         limits = prepared.limits(code, len(self.slots))
         lowest, fixed, sized = prepared.lowest, prepared.effect, prepared.sized
-        caches, slot_operand = prepared.caches, prepared.slot_operand
+        caches, slots, slot_bits = prepared.caches, self.slots, prepared.slot_bits
         starts, ops, args, ends = self.starts, self.ops, self.args, self.ends
         effects, size, at = self.effects, len(raw), 0
         while at < size:
@@ -120,8 +117,10 @@ class Wordcode:
             ends.append((at >> 1) + skip)
             if not lowest[op] <= arg < limits[op]:
                 self._refuse_argument(op, arg)
-            if slot_operand[op] is not None:
-                self._check_slot(op, arg)
+            accepted = slot_bits[op]
+            if accepted is not None and slots[arg] not in accepted:
+                what = prepared.table.specs[opcode.opname[op]].operand.value
+                self.fail(len(ops) - 1, f"slot {arg} is not a {what}")
             if skip:  # CACHE is opcode 0
                 at += 2 * skip
                 if at > size or any(raw[at - 2 * skip : at : 2]):
@@ -135,16 +134,6 @@ class Wordcode:
             self.fail(len(self.ops) - 1, "not an instruction that compiled code may hold")
         what = "argument" if spec.operand is Operand.RANGE else spec.operand.value
         self.fail(len(self.ops) - 1, f"{what} {arg} is out of range")
-
-    def _check_slot(self, op: int, slot: int) -> None:
-        bits, operand = self.slots[slot], self.prepared.slot_operand[op]
-        fits = {
-            Operand.PLAIN: bits == PLAIN,
-            Operand.CELL: bits & CELL,
-            Operand.DEREF: bits & (CELL | FREE),
-        }
-        if operand is not None and not fits[operand]:
-            self.fail(len(self.ops) - 1, f"slot {slot} is not a {operand.value}")
 
     def _read_jumps(self) -> None:
         jumps, direction = self.prepared.jumps, self.prepared.direction

@@ -22,9 +22,9 @@ from types import CodeType
 from typing import NamedTuple, NoReturn
 
 from . import kinds as k
-from .decode import PLAIN, Handler, Wordcode, takes_iterator
+from .decode import Handler, Wordcode, takes_iterator
 from .model import Effect, Flow
-from .prepare import Prepared
+from .prepare import PLAIN, Prepared
 
 _VARARGS, _VARKEYWORDS = 0x4, 0x8  # flags of a code object
 

@@ -12,8 +12,25 @@ from .model import Effect, Flow, Operand, Spec, Table
 #: Larger than any argument.
 UNLIMITED = 1 << 32
 
-#: Operands that index a slot of the frame.
-SLOTS = (Operand.PLAIN, Operand.CELL, Operand.DEREF)
+#: What a slot of the frame is; an argument that is also a cell has both bits.
+PLAIN, CELL, FREE = 1, 2, 4
+
+#: Operands that index a slot of the frame, and what the slot may be.
+ACCEPTED_BITS = {
+    Operand.PLAIN: frozenset({PLAIN}),
+    Operand.CELL: frozenset({CELL, CELL | PLAIN}),
+    Operand.DEREF: frozenset({CELL, CELL | PLAIN, FREE}),
+}
+
+#: Operands with a bound of the code object's, in the order of `Prepared.limits`.
+_SIZED_BY_CODE = (
+    (Operand.CONST,),
+    (Operand.NAME,),
+    (Operand.NAME_SHIFTED,),
+    (Operand.COUNT,),
+    (Operand.TWO_COUNTS,),
+    tuple(ACCEPTED_BITS),
+)
 
 
 class Prepared:
@@ -38,33 +55,24 @@ class Prepared:
         self.direction = [-1 if spec and spec.backward else 1 for spec in self.spec]
         self.lowest = [spec.lowest if spec else UNLIMITED for spec in self.spec]
         self._limit = [_limit(spec) for spec in self.spec]
-        self._by_operand = {
-            operand: [op for op, spec in enumerate(self.spec) if spec and spec.operand is operand]
-            for operand in Operand
-        }
-        self.slot_operand = [
-            spec.operand if spec and spec.operand in SLOTS else None for spec in self.spec
-        ]
+        self._sized_by_code = [self._having(*operands) for operands in _SIZED_BY_CODE]
+        self.slot_bits = [ACCEPTED_BITS.get(spec.operand) if spec else None for spec in self.spec]
         self.only_prologue = _numbers(table.only_prologue)
         self.prologue = _numbers(table.prologue)
         self.unchecked = _numbers(table.unchecked)
         self.resume = opcode.opmap["RESUME"]
         self.copy = opcode.opmap["COPY"]
 
+    def _having(self, *operands: Operand) -> list[int]:
+        return [op for op, spec in enumerate(self.spec) if spec and spec.operand in operands]
+
     def limits(self, code: CodeType, slots: int) -> list[int]:
         """Upper bounds of the arguments, by opcode, in a code object with this many slots."""
         limit = self._limit.copy()
         names, depth = len(code.co_names), code.co_stacksize + 1
-        sizes = {
-            Operand.CONST: len(code.co_consts),
-            Operand.NAME: names,
-            Operand.NAME_SHIFTED: 2 * names,
-            Operand.COUNT: depth,
-            Operand.TWO_COUNTS: depth << 8,
-            **dict.fromkeys(SLOTS, slots),
-        }
-        for operand, size in sizes.items():
-            for op in self._by_operand[operand]:
+        sizes = (len(code.co_consts), names, 2 * names, depth, depth << 8, slots)
+        for ops, size in zip(self._sized_by_code, sizes, strict=True):
+            for op in ops:
                 limit[op] = size
         return limit
 
