@@ -137,7 +137,7 @@ def test_failures_of_one_kind_have_one_reason():
         for failure in roundtrip.check_code(code, refuse)
     ]
     assert {failure.reason for failure in failures} == {
-        "NotImplementedError: FUNCTION at N is refused"
+        "NotImplementedError: FUNCTION at N is refused [test_selftest.py, refuse]"
     }
     assert [failure.function for failure in failures] == [
         "<module>",
@@ -176,6 +176,14 @@ def test_each_file_is_taken_once(tmp_path):
     large.write_text("1" * 100)
     (tmp_path / "text.txt").write_text("not Python")
     assert roundtrip.source_files([tmp_path, small, tmp_path / "package"]) == [large, small]
+
+
+def test_the_default_is_what_this_interpreter_can_import():
+    files = roundtrip.source_files()
+    assert Path(functools.__file__).resolve() in files
+    assert Path(pytest.__file__).resolve() in files
+    importable = [Path(entry).resolve() for entry in sys.path]
+    assert all(any(path.is_relative_to(entry) for entry in importable) for path in files)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

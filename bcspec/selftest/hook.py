@@ -14,7 +14,8 @@ object through the transform.
 What cannot be transformed stays as it was and is named in the report.  For each NAME the folder
 gets `NAME.xml`, the results in JUnit's form, `NAME.log`, what the tests printed, and `NAME.json`,
 the report: an object with `transformed`, a count, `shared`, how many of them all tests share, and
-`refused`, a list of [function, file, line, error].  As each child ends its name and exit status are printed.
+`refused`, a list of [function, file, line, error].  As each child ends, its name and exit status
+are printed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from typing import Any, NoReturn
 
 import bytecode
 
-from .transform import Transform, transform_tree
+from .transform import Transform, describe, transform_tree
 
 _STDLIB = sysconfig.get_path("stdlib")
 #: Not under test: what the transform itself runs on, and packages beside the library.
@@ -84,8 +85,8 @@ class Hook:
         return new
 
     def _refuse(self, code: CodeType, error: Exception) -> None:
-        text = f"{type(error).__name__}: {error}"
-        self.refused.append((code.co_qualname, code.co_filename, code.co_firstlineno, text))
+        where = (code.co_qualname, code.co_filename, code.co_firstlineno)
+        self.refused.append((*where, describe(error)))
 
     # -- the three ways -----------------------------------------------------------------
 

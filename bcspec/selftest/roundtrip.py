@@ -23,7 +23,7 @@ from types import CodeType
 
 from .compare import differences, face_differences
 from .progress import track
-from .transform import Transform, roundtrip, transform, walk
+from .transform import Transform, describe, roundtrip, transform, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,26 @@ def default_roots() -> list[Path]:
     return [Path(sysconfig.get_path(name)) for name in names]
 
 
-def source_files(roots: Iterable[Path]) -> list[Path]:
-    """The .py files under `roots`, each once, largest first so that no late one holds up the end.
+def _of_another(path: Path, root: Path) -> bool:
+    """Whether `path` lies in the site-packages inside `root`: in a virtual environment those of the
+    base interpreter, which this one cannot import; otherwise a root themselves."""
+    return "site-packages" in path.relative_to(root).parts[:-1]
+
+
+def source_files(roots: Iterable[Path] | None = None) -> list[Path]:
+    """The .py files to check, each once, largest first so that no late one holds up the end.
+
+    Args:
+        roots: files and directories; what the running interpreter can import by default.
 
     Raises:
         FileNotFoundError: a root does not exist.
     """
     found: dict[Path, int] = {}
-    for root in roots:
+    for root in default_roots() if roots is None else roots:
         root = root.resolve(strict=True)
         for path in [root] if root.is_file() else root.rglob("*.py"):
-            if path.is_file():
+            if path.is_file() and not (roots is None and _of_another(path, root)):
                 found[path.resolve()] = path.stat().st_size
     return sorted(found, key=lambda path: (-found[path], path))
 
@@ -74,7 +83,7 @@ def source_files(roots: Iterable[Path]) -> list[Path]:
 def normalise(message: str) -> str:
     """`message` without what differs from one code object to the next, for grouping."""
     message = re.sub(r"'[^']*'|\"[^\"]*\"", "'...'", message)
-    message = re.sub(r"\S*[^\s(]*\.py\S*", "FILE", message)
+    message = re.sub(r"[^\s(]*/[^\s(]*\.py[^\s)]*", "FILE", message)
     message = re.sub(r"<[^<>]*>", "<...>", message)
     return re.sub(r"0x[0-9a-f]+|\d+", "N", message)[:160]
 
@@ -93,7 +102,7 @@ def check_code(code: CodeType, through: Transform) -> Iterator[Failure]:
     try:
         new = through(code)
     except Exception as error:
-        detail = f"{type(error).__name__}: {error}"
+        detail = describe(error)
         text = detail.replace(code.co_qualname, "FUNCTION")
         yield Failure(normalise(text), detail, *where)
         return
@@ -162,7 +171,7 @@ def main(
     """
     started = time.perf_counter()
     try:
-        paths = source_files(roots or default_roots())
+        paths = source_files(roots or None)
     except FileNotFoundError as error:
         print(f"roundtrip: {error}", file=sys.stderr)
         return 2

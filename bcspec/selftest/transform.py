@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Callable, Iterator
 from types import CodeType
 
+from ..errors import BcspecError
+from ..evaluate import reevaluate
 from ..ir import check
 from ..lift import lift
 from ..lower import lower
@@ -34,14 +38,24 @@ def transform(code: CodeType) -> CodeType:
         BcspecError: the stage that refuses.
         IRCheckError: a stage made IR that breaks a rule.
     """
-    # Here, so that a round trip does not load the evaluator.
-    from ..evaluate import reevaluate
-
     fn = reevaluate(code)
     check(fn)
     result = lower(fn)
     verify(result)
     return result
+
+
+def describe(error: Exception) -> str:
+    """An error as one line; for a fault of bcspec itself, with the place that it comes from.
+
+    Args:
+        error: what a transform raised.
+    """
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, BcspecError) or error.__traceback__ is None:
+        return text
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return f"{text} [{os.path.basename(frame.f_code.co_filename)}, {frame.f_code.co_name}]"
 
 
 def identity(code: CodeType) -> CodeType:
