@@ -151,6 +151,8 @@ def thread_jumps(fn: Function) -> None:
                     break
                 mapping = dict(zip(target.params, edge.args, strict=True))
                 onward = target.edges[0]
+                if len(block.edges) > 1 and onward.args != tuple(target.params):
+                    break  # both ways out of a branch leave the stack in the same order
                 edge.args = tuple(mapping[value] for value in onward.args)
                 edge.target = onward.target
         if block.handler is not None:

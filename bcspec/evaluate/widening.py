@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..ir import Value
 from .domain import UNBOUND, AVal, Const, Dyn, Entry, Ref, State, Tmp, const_key
 
 if TYPE_CHECKING:
@@ -160,10 +161,6 @@ def widen(machine: Machine, paths: dict[Path, bool]) -> None:
     for path in paths:
         if is_operand(path):
             onto_stack(machine, path)
-    for path in paths:
-        aval = at(state, path)
-        if isinstance(aval, Ref):
-            materialise_place(machine, path, aval)
     into_slots(machine, {p: maybe for p, maybe in paths.items() if not is_operand(p)})
     machine.collect()
 
@@ -171,12 +168,6 @@ def widen(machine: Machine, paths: dict[Path, bool]) -> None:
 def is_operand(path: Path) -> bool:
     """Whether a place is on the operand stack itself, not inside a virtual object."""
     return path[1] == "E" and len(path) == 3
-
-
-def materialise_place(machine: Machine, path: Path, ref: Ref) -> None:
-    machine.materialise(ref)
-    left = at(machine.state, path)
-    assert not isinstance(left, Ref), path
 
 
 def onto_stack(machine: Machine, path: Path) -> None:
@@ -212,12 +203,12 @@ def into_slots(machine: Machine, paths: dict[Path, bool]) -> None:
         assert isinstance(aval, Dyn)
         if aval.slot not in new_home:
             new_home[aval.slot] = machine.fresh_slot(aval.slot)
-            loads.append((fetch(machine, aval), new_home[aval.slot]))
+            loads.append((fetch(machine, path), new_home[aval.slot]))
         put(state, path, Dyn(new_home[aval.slot], aval.type, aval.maybe))
     for path, aval, slot, maybe in moves:
         possibly = maybe or (isinstance(aval, Dyn) and aval.maybe)
         if path not in stay and aval is not UNBOUND:
-            loads.append((fetch(machine, aval), slot))
+            loads.append((fetch(machine, path), slot))
         put(state, path, Dyn(slot, None, possibly))
     for value, slot in reversed(loads):
         machine.store(slot, value)
@@ -229,10 +220,18 @@ def into_slots(machine: Machine, paths: dict[Path, bool]) -> None:
             state.bound[slot] = True
 
 
-def fetch(machine: Machine, aval: AVal) -> Any:
-    """Load a place that is about to move."""
+def fetch(machine: Machine, path: Path) -> Value:
+    """Load the value of a place that is about to move; a virtual object is built."""
+    state = machine.state
+    aval = at(state, path)
+    assert aval is not None
     if isinstance(aval, Dyn) and aval.maybe:
         raise machine.generic_from_here("a variable that may be unbound would have to move")
+    if isinstance(aval, Ref):
+        put(state, path, UNBOUND)
+        state.hand.append(Entry(aval))
+        machine.realise(len(state.hand) - 1)
+        return machine.value_of(state.hand.pop())
     (value,) = machine.load(aval)
     return value
 

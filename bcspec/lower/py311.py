@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from bytecode import UNSET, Compare
 
+from ..errors import UnsupportedBytecode
+
 if TYPE_CHECKING:
     from ..ir import Op
     from .common import Emission
@@ -169,6 +171,8 @@ def _plain_jump(em: Emission, target: Any) -> None:
 
 def _branch(em: Emission, op: Op) -> None:
     taken, other = em.block.edges
+    if taken.args != other.args:
+        raise UnsupportedBytecode("a branch whose ways out differ in stack order")
     (test,) = op.operands
     em.settle((*taken.args, test))
     kind = op.arg

@@ -233,7 +233,7 @@ def unpack_sequence(ev: Evaluator, op: Op) -> None:
     if items is None or len(items) != op.arg:
         residual_hand(ev, op)
         return
-    ev.grab()
+    ev.discard_hand_keeping(*items)
     ev.give(op, *map(Entry, reversed(items)))
     ev.collect()
 
