@@ -200,7 +200,7 @@ def reevaluate(code: CodeType) -> Function:
     function = FunctionType(code, {}, closure=cells)
     request = Request(function, assume=False, limits=Limits(variants=1))
     residual = evaluate(request)
-    names: dict[str, Any] = dict.fromkeys(code.co_freevars)
+    names = source_of(code).fn.freevars
     assert set(residual.fn.freevars) <= set(names), residual.fn.freevars
     residual.fn.freevars = list(names)
     return residual.fn

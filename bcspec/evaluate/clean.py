@@ -256,23 +256,28 @@ def reachable(fn: Function) -> set[Block]:
 
 
 def lay_out(fn: Function) -> None:
-    """Order blocks so that falling through is common; handlers come last."""
-    placed: dict[Block, None] = {}
-    work = [fn.blocks[0]]
-    late: list[Block] = []
-    while work or late:
-        block = work.pop() if work else late.pop(0)
-        while block not in placed:
-            placed[block] = None
-            if block.handler is not None:
-                late.append(block.handler.target)
-            targets = [edge.target for edge in block.edges]
-            if not targets:
-                break
-            # The first edge of a loop is its body, the second one of a branch falls through.
-            following = targets[0] if block.term and block.term.name in ("for_iter", "send") else targets[-1]
-            work += [target for target in targets if target is not following]
-            block = following
-    fn.blocks = list(placed)
+    """Reverse postorder in which falling through is common; handlers come last."""
+    finished: list[Block] = []
+    seen = {fn.blocks[0]}
+    work = [(fn.blocks[0], ways_out(fn.blocks[0]))]
+    while work:
+        block, targets = work[-1]
+        if not targets:
+            finished.append(block)
+            work.pop()
+            continue
+        target = targets.pop(0)
+        if target not in seen:
+            seen.add(target)
+            work.append((target, ways_out(target)))
+    fn.blocks = finished[::-1]
     for number, block in enumerate(fn.blocks):
         block.id = number
+
+
+def ways_out(block: Block) -> list[Block]:
+    """Successors, the one that should come right after `block` last."""
+    targets = [edge.target for edge in block.edges]
+    if block.term is not None and block.term.name in ("for_iter", "send"):
+        targets.reverse()  # the first edge is the body of the loop
+    return [block.handler.target, *targets] if block.handler is not None else targets

@@ -254,7 +254,8 @@ class State:
     `held_aside` the contents of an object that is being materialised.
     `bound` lists the slots that hold an object which this path still has to let go of; True
     where the slot may as well be unbound.
-    `forks` counts the dynamic branches passed: it tells unrolling from a dynamic loop.
+    `forks` counts the dynamic branches and the protected operations passed, where control may have
+    gone elsewhere: it tells unrolling from a dynamic loop.
     """
 
     frames: list[Frame]

@@ -352,6 +352,7 @@ class Machine:
             self.protected = None
             return
         depth, handler = found
+        self.state.forks += 1
         self.settle_all()
         prefix = self.prefix_temps(depth, handler)
         if tuple(self.cur.params[: len(prefix)]) != tuple(prefix):

@@ -23,7 +23,7 @@ class Limits:
     """
 
     variants: int = 8
-    unrolled: int = 2000
+    unrolled: int = 500
     depth: int = 40
     recursion: int = 6
     unfold_size: int = 1500

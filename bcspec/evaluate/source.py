@@ -33,6 +33,8 @@ class Source:
         yields: it has a `yield_value` operation.
         returns: the number of `return_value` operations.
         size: the number of operations.
+        groups: it has ``except*``, whose list of exceptions the interpreter trusts.
+        unread: locals that are never read: they are there for whoever looks at the frame.
     """
 
     def __init__(self, code: CodeType) -> None:
@@ -45,6 +47,9 @@ class Source:
         self.order = _reverse_postorder(fn)
         names = [op.name for block in fn.blocks for op in block.all_ops()]
         self.size = len(names)
+        self.groups = "prep_reraise_star" in names
+        read = {op.arg for block in fn.blocks for op in block.ops if op.name in _USES}
+        self.unread = frozenset(fn.varnames) - read
         self.returns = names.count("return_value")
         self.yields = "yield_value" in names or "send" in names
         self.observes_frames = not FRAME_OBSERVERS.isdisjoint(code.co_names)

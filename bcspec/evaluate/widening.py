@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..ir import Value
-from .domain import UNBOUND, AVal, Const, Dyn, Entry, Ref, State, Tmp, const_key
+from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, State, Tmp, const_key
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -79,10 +79,24 @@ def describe(state: State, exact: bool = False) -> Any:
 
 
 def control_point(state: State) -> tuple[Any, ...]:
-    """Where control is: code, block, operation and continuation of every frame."""
+    """Where control is: code, block, operation and continuation of every frame.
+
+    The positions of known iterators count as control: each round of an unrolled loop is a point of
+    its own.
+    """
     return tuple(
-        (frame.source.code, frame.block, frame.index, frame.cont) for frame in state.frames
+        (frame.source.code, frame.block, frame.index, frame.cont, *rounds(state, frame))
+        for frame in state.frames
     )
+
+
+def rounds(state: State, frame: Frame) -> Iterator[Any]:
+    """Positions of the iterators on the operand stack of a frame."""
+    for entry in frame.env.values():
+        if isinstance(entry.aval, Ref):
+            obj = state.heap[entry.aval.id]
+            if obj.kind in ("iterator", "zipped"):
+                yield obj.tag
 
 
 def differences(old: Description, new: Description) -> list[Path]:

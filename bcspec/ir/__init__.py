@@ -1,11 +1,12 @@
 """The intermediate representation: a linear register IR over a control-flow graph."""
 
 from .check import IRCheckError, check
-from .model import Block, Edge, Function, Handler, Op, Value
+from .model import CLASH, Block, Edge, Function, Handler, Op, Value
 from .ops import OPS, OpSpec
 from .printer import format_function
 
 __all__ = [
+    "CLASH",
     "OPS",
     "Block",
     "Edge",

@@ -10,6 +10,10 @@ from typing import Any
 from .ops import OPS, OpSpec
 
 
+#: Ends the IR name of a free variable whose name is that of a cell variable, too.
+CLASH = "'"
+
+
 class Value:
     """One reference on its way from the operation that made it to the one that consumes it."""
 

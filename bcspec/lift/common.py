@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, NoReturn
 
-from bytecode import UNSET, Bytecode, Instr, Label, TryBegin, TryEnd
+from bytecode import UNSET, Bytecode, CellVar, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from ..errors import UnsupportedBytecode
-from ..ir import Block, Edge, Function, Handler, Op, Value
+from ..ir import CLASH, Block, Edge, Function, Handler, Op, Value
 from .tables import current
 
 
@@ -50,6 +50,10 @@ class Simulation:
         line = instr.location.lineno if instr is not None and instr.location else None
         where = f"{self.code.co_filename}:{line or self.code.co_firstlineno}"
         raise UnsupportedBytecode(f"{what} in {self.code.co_qualname} ({where}) cannot be lifted")
+
+    def variable(self, arg: CellVar | FreeVar) -> str:
+        """How the IR calls a cell or free variable."""
+        return free_variable(arg.name, self.fn.cellvars) if isinstance(arg, FreeVar) else arg.name
 
     def pop(self, count: int) -> list[Value]:
         if count == 0:
@@ -244,6 +248,11 @@ def _strip_prologue(fn: Function, first: _Raw, table: Any) -> None:
     first.instrs[:] = kept
 
 
+def free_variable(name: str, cellvars: list[str]) -> str:
+    """A class body may have a cell and a free variable of one name (``__class__``)."""
+    return name + CLASH if name in cellvars else name
+
+
 def _shell(code: CodeType) -> Function:
     """A `Function` with everything but its blocks."""
     first = code.co_consts[0] if code.co_consts else UNSET
@@ -259,7 +268,7 @@ def _shell(code: CodeType) -> Function:
         flags=code.co_flags,
         varnames=list(code.co_varnames),
         cellvars=list(code.co_cellvars),
-        freevars=list(code.co_freevars),
+        freevars=[free_variable(name, list(code.co_cellvars)) for name in code.co_freevars],
         doc=doc,
         code=code,
     )

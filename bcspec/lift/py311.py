@@ -19,10 +19,6 @@ PROLOGUE = frozenset({"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR"})
 COMPARISONS = {"LT": "<", "LE": "<=", "EQ": "==", "NE": "!=", "GT": ">", "GE": ">="}
 
 
-def _cell(arg: Any) -> Any:
-    return arg.name
-
-
 def _same(arg: Any) -> Any:
     return arg
 
@@ -34,6 +30,13 @@ def _none(arg: Any) -> Any:
 def _simple(name: str, pops: int, pushes: int, keeps: int = 0, arg: Any = _none) -> Any:
     def rule(sim: Simulation, instr: Any) -> None:
         sim.op(name, arg(instr.arg), pops, pushes, keeps)
+
+    return rule
+
+
+def _cell(name: str, pops: int, pushes: int) -> Any:
+    def rule(sim: Simulation, instr: Any) -> None:
+        sim.op(name, sim.variable(instr.arg), pops, pushes)
 
     return rule
 
@@ -174,11 +177,11 @@ LIFT: dict[str, Any] = {
     "LOAD_FAST": _simple("load_check", 0, 1, arg=_same),
     "STORE_FAST": _simple("store", 1, 0, arg=_same),
     "DELETE_FAST": _simple("delete_check", 0, 0, arg=_same),
-    "LOAD_CLOSURE": _simple("load_closure", 0, 1, arg=_cell),
-    "LOAD_DEREF": _simple("load_deref", 0, 1, arg=_cell),
-    "LOAD_CLASSDEREF": _simple("load_classderef", 0, 1, arg=_cell),
-    "STORE_DEREF": _simple("store_deref", 1, 0, arg=_cell),
-    "DELETE_DEREF": _simple("delete_deref", 0, 0, arg=_cell),
+    "LOAD_CLOSURE": _cell("load_closure", 0, 1),
+    "LOAD_DEREF": _cell("load_deref", 0, 1),
+    "LOAD_CLASSDEREF": _cell("load_classderef", 0, 1),
+    "STORE_DEREF": _cell("store_deref", 1, 0),
+    "DELETE_DEREF": _cell("delete_deref", 0, 0),
     "LOAD_GLOBAL": _load_global,
     "STORE_GLOBAL": _simple("store_global", 1, 0, arg=_same),
     "DELETE_GLOBAL": _simple("delete_global", 0, 0, arg=_same),

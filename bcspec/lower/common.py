@@ -14,7 +14,7 @@ from typing import Any
 from bytecode import UNSET, Bytecode, CellVar, Compare, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from ..errors import UnsupportedBytecode
-from ..ir import Block, Edge, Function, Op, Value
+from ..ir import CLASH, Block, Edge, Function, Op, Value
 from .linetable import repaired
 from .tables import current
 
@@ -51,7 +51,7 @@ class Emission:
         self.code.append(Instr(name, arg, location=self.pos))
 
     def variable(self, name: str) -> CellVar | FreeVar:
-        return CellVar(name) if name in self.fn.cellvars else FreeVar(name)
+        return CellVar(name) if name in self.fn.cellvars else FreeVar(name.rstrip(CLASH))
 
     def depth_of(self, value: Value) -> int:
         """Distance from the top of the stack: 1 is the top."""
@@ -188,7 +188,8 @@ class Emission:
         code.posonlyargcount = fn.posonlyargcount
         code.kwonlyargcount = fn.kwonlyargcount
         code.flags = fn.flags
-        code.cellvars, code.freevars = list(fn.cellvars), list(fn.freevars)
+        code.cellvars = list(fn.cellvars)
+        code.freevars = [name.rstrip(CLASH) for name in fn.freevars]
         # Naming every local here keeps the order of the slots, hence of object deaths.
         code.argnames = list(fn.varnames)
         code.docstring = fn.doc

@@ -31,6 +31,9 @@ def give_virtual(ev: Evaluator, op: Op, obj: VObj) -> None:
 @rule("build_tuple build_list")
 def build_sequence(ev: Evaluator, op: Op) -> None:
     """The items stay on the stack until something other than the next operation wants them."""
+    if ev.state.top.source.groups and not op.operands:
+        residual(ev, op)
+        return
     ev.take(op)
     kids = []
     for entry in ev.grab():
