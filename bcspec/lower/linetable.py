@@ -8,7 +8,7 @@ uses it up to 255, and every line after such an entry is wrong in `co_lines` and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import groupby
 from types import CodeType
 
@@ -50,7 +50,7 @@ def _form(position: Position, previous: int) -> tuple[int, bytes]:
     return _LONG, _svarint(delta) + tail
 
 
-def encode(positions: Iterator[Position], firstlineno: int) -> bytes:
+def encode(positions: Iterable[Position], firstlineno: int) -> bytes:
     """A location table.
 
     Args:
