@@ -5,16 +5,19 @@ from __future__ import annotations
 from ..ir import Block, Function, Handler, Op, Value
 
 
-def clean(fn: Function) -> None:
+def clean(fn: Function, *, drop_handlers: bool = True) -> None:
     """Run every pass, in an order in which each profits from those before it.
 
     Args:
         fn: residual IR, changed in place.
+        drop_handlers: remove handlers that only re-raise (``f_lineno`` of a frame that an exception
+            has left tells the difference).
     """
     for block in fn.blocks:
         cancel_drops(block)
         forward_moves(block)
-    drop_pass_through_handlers(fn)
+    if drop_handlers:
+        drop_pass_through_handlers(fn)
     thread_jumps(fn)
     merge_chains(fn)
     for block in fn.blocks:
@@ -195,13 +198,17 @@ def merge_chains(fn: Function) -> None:
     fn.blocks = [block for block in fn.blocks if block in reached]
 
 
+#: Operations that change which exception is being handled.
+EXCEPTION_STATE = {"push_exc_info", "pop_except"}
+
+
 def mergeable(block: Block, target: Block, args: tuple[Value, ...]) -> bool:
     """Whether both blocks have the same handler, seen with the same values."""
     if block.handler is None or target.handler is None:
         quiet = block if block.handler is None else target
         if block.handler is None and target.handler is None:
             return True
-        if any(op.spec.raises for op in quiet.ops):
+        if any(op.spec.raises or op.name in EXCEPTION_STATE for op in quiet.ops):
             return False
         if quiet is block:
             return prefix_is_param(block, target, args)

@@ -196,42 +196,51 @@ def onto_stack(machine: Machine, path: Path) -> None:
 def into_slots(machine: Machine, paths: dict[Path, bool]) -> None:
     """Move every widened place to its canonical slot, all at once (a parallel move)."""
     state = machine.state
-    moves: list[tuple[Path, AVal, str, bool]] = []
+    # Values on their way: all are on the stack before the first is stored.
+    loads: list[tuple[Value, str]] = []
+    built: set[Path] = set()
+    for path in sorted(paths, key=len):
+        if isinstance(at(state, path), Ref):
+            loads.append((fetch(machine, path), canonical_slot(path)))
+            built.add(path)
+    targets = {canonical_slot(path) for path in paths if at(state, path) is not None}
+    evict(machine, paths, targets, loads)
+    empty: list[str] = []
     for path, maybe in paths.items():
         aval = at(state, path)
-        if aval is not None:
-            moves.append((path, aval, canonical_slot(path), maybe))
-    targets = {slot for _, _, slot, _ in moves}
-    stay = {
-        path for path, aval, slot, _ in moves if isinstance(aval, Dyn) and aval.slot == slot
-    }
-    # Whoever else lives in a target slot moves out first.
-    evicted = [
-        (path, aval)
-        for path, aval in every_place(state)
-        if isinstance(aval, Dyn) and aval.slot in targets and path not in paths
-    ]
-    loads: list[tuple[Any, str]] = []
-    new_home: dict[str, str] = {}
-    for path, aval in evicted:
-        assert isinstance(aval, Dyn)
-        if aval.slot not in new_home:
-            new_home[aval.slot] = machine.fresh_slot(aval.slot)
-            loads.append((fetch(machine, path), new_home[aval.slot]))
-        put(state, path, Dyn(new_home[aval.slot], aval.type, aval.maybe))
-    for path, aval, slot, maybe in moves:
+        slot = canonical_slot(path)
+        if aval is None:
+            continue
         possibly = maybe or (isinstance(aval, Dyn) and aval.maybe)
-        if path not in stay and aval is not UNBOUND:
+        if aval is UNBOUND and path not in built:
+            empty.append(slot)
+        elif path not in built and not (isinstance(aval, Dyn) and aval.slot == slot):
             loads.append((fetch(machine, path), slot))
         put(state, path, Dyn(slot, None, possibly))
     for value, slot in reversed(loads):
         machine.store(slot, value)
-    for path, aval, slot, _ in moves:
-        if aval is UNBOUND and slot in state.bound:
+    for slot in empty:
+        if slot in state.bound:
             machine.release(slot)
-        now = at(state, path)
-        if isinstance(now, Dyn) and now.maybe:
-            state.bound[slot] = True
+    for path in paths:
+        aval = at(state, path)
+        if isinstance(aval, Dyn) and aval.maybe:
+            state.bound[aval.slot] = True
+
+
+def evict(
+    machine: Machine, paths: dict[Path, bool], targets: set[str], loads: list[tuple[Value, str]]
+) -> None:
+    """Whoever else lives in a target slot moves out."""
+    state = machine.state
+    new_home: dict[str, str] = {}
+    for path, aval in every_place(state):
+        if not isinstance(aval, Dyn) or aval.slot not in targets or path in paths:
+            continue
+        if aval.slot not in new_home:
+            new_home[aval.slot] = machine.fresh_slot(aval.slot)
+            loads.append((fetch(machine, path), new_home[aval.slot]))
+        put(state, path, Dyn(new_home[aval.slot], aval.type, aval.maybe))
 
 
 def fetch(machine: Machine, path: Path) -> Value:

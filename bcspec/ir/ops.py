@@ -93,7 +93,8 @@ def _table() -> dict[str, OpSpec]:
     # (one of them may be `null`) and the arguments; arg is the tuple of keyword names.
     ops("call call_ex make_function", None, 1)
     # Terminators.
-    ops("jump", 0, 0, raises=False, terminator=True)
+    # A jump back is where the interpreter notices signals: KeyboardInterrupt comes from there.
+    ops("jump", 0, 0, terminator=True)
     ops("branch", 1, 0, terminator=True)  # arg: true, false, none, not_none
     ops("for_iter", 1, 1, keeps=1, terminator=True)  # edges: body, exhausted
     ops("send", 2, 1, keeps=1, terminator=True)  # edges: suspended, finished

@@ -40,6 +40,7 @@ class Emission:
         self.block: Block = fn.blocks[0]
         self.pos: Any = None
         self.index = 0
+        self.first_raising, self.last_raising = 0, -1
         self.skip: set[Op] = set()
 
     # -- what rules call -------------------------------------------------------------
@@ -118,15 +119,26 @@ class Emission:
         self.block = block
         self.stack = list(block.params)
         self.max_depth = max(self.max_depth, len(self.stack))
-        handler = block.handler
-        self.wanted_key = None
-        if handler is not None:
-            self.wanted_key = (handler.target, len(handler.args), handler.lasti)
+        raising = [index for index, op in enumerate(block.all_ops()) if op.spec.raises]
+        self.first_raising, self.last_raising = (raising[0], raising[-1]) if raising else (0, -1)
         if self.preds[block] or block in self.handled:
-            if self.region_key != self.wanted_key and self.region is not None:
-                self.code.append(TryEnd(self.region))
-                self.region = self.region_key = None
+            self.pad_loop_header(block)
             self.code.append(self.labels[block])
+
+    def pad_loop_header(self, block: Block) -> None:
+        """Put a covered NOP before a loop whose handler does not cover what comes before it.
+
+        A signal noticed at a jump back counts as raised by the instruction before the target
+        (CPython 3.11, ``Python/ceval.c``: JUMP_BACKWARD checks after it has jumped).
+        """
+        handler = block.handler
+        if handler is None or not any(self.order[p] >= self.order[block] for p in self.preds[block]):
+            return
+        self.wanted_key = (handler.target, len(handler.args), handler.lasti)
+        if self.table.SIGNAL_AT_TARGET and self.region_key != self.wanted_key:
+            self.pos = next((op.pos for op in block.all_ops()), None)
+            self.instr("NOP")
+        self.wanted_key = None
 
     def emit_block(self, block: Block) -> None:
         self.begin_block(block)
@@ -143,21 +155,23 @@ class Emission:
             rule(self, op)
         assert block.term is not None
         self.pos = block.term.pos
+        self.index = len(block.ops)
         self.guard(block.term)
         emit[block.term.name](self, block.term)
 
     def guard(self, op: Op) -> None:
         """Cover the next instruction by the handler of the block, if the stack is as it needs.
 
-        Operations that cannot raise may take away what the handler keeps; they are left out.
+        The region reaches from the first to the last operation that can raise; what cannot may take
+        away what the handler keeps, or change which exception is being handled.
         """
         handler = self.block.handler
-        if handler is None:
-            return
         self.wanted_key = None
+        if handler is None or not self.first_raising <= self.index <= self.last_raising:
+            return
         if tuple(self.stack[: len(handler.args)]) == handler.args:
             self.wanted_key = (handler.target, len(handler.args), handler.lasti)
-        elif op.spec.raises:
+        elif op.spec.raises and op.name != "jump":
             raise UnsupportedBytecode(f"{op.name} may raise while the stack is not in order")
 
     def settle(self, args: tuple[Value, ...]) -> None:

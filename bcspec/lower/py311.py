@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Room that instructions use on top of what the model of the stack shows.
 EXTRA_STACK = 0
 
+#: A signal noticed at a jump back is raised by the instruction before the target.
+SIGNAL_AT_TARGET = True
+
 #: Edges that are encoded as forward jumps whatever the layout.
 FORWARD_ONLY = {"for_iter": (1,), "send": (1,)}
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @rule("jump")
 def jump(ev: Evaluator, op: Op) -> None:
-    ev.jump(ev.state.top.block.edges[0], op.arg)
+    frame = ev.state.top
+    (edge,) = frame.block.edges
+    if frame.source.order[edge.target] <= frame.source.order[frame.block] and op.arg is None:
+        ev.protect()  # a signal may be noticed here
+    ev.jump(edge, op.arg)
 
 
 @rule("branch")
