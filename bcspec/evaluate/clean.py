@@ -158,6 +158,8 @@ def thread_jumps(fn: Function) -> None:
                     break  # both ways out of a branch leave the stack in the same order
                 edge.args = tuple(mapping[value] for value in onward.args)
                 edge.target = onward.target
+                if block.term is not None and block.term.name == "jump":
+                    block.term.arg = block.term.arg or target.term.arg  # type: ignore[union-attr]
         if block.handler is not None:
             thread_handler(block.handler)
 
@@ -212,7 +214,8 @@ def mergeable(block: Block, target: Block, args: tuple[Value, ...]) -> bool:
             return False
         if quiet is block:
             return prefix_is_param(block, target, args)
-        return not target.term.spec.raises if target.term is not None else False
+        # A jump back to the handler's region was protected by `block` itself if it had to be.
+        return target.term is not None and (target.term.name == "jump" or not target.term.spec.raises)
     one, two = block.handler, target.handler
     names = dict(zip(target.params, args, strict=True))
     return (
