@@ -124,7 +124,7 @@ def finish(ev: Evaluator) -> Residual:
     """Put the residual blocks into a function, and tidy it."""
     request = ev.request
     fn = shell(ev)
-    clean(fn, drop_handlers=request.assume)
+    clean(fn, specialised=request.assume)
     cells = used_cells(fn, ev.freevars)
     hold_constants_in_cells(fn, cells)
     fn.freevars = list(cells)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from ..ir import Block, Function, Handler, Op, Value
 
 
-def clean(fn: Function, *, drop_handlers: bool = True) -> None:
+def clean(fn: Function, *, specialised: bool = True) -> None:
     """Run every pass, in an order in which each profits from those before it.
 
     Args:
         fn: residual IR, changed in place.
-        drop_handlers: remove handlers that only re-raise (``f_lineno`` of a frame that an exception
-            has left tells the difference).
+        specialised: remove NOPs, and handlers that only re-raise (tracing, and ``f_lineno`` of a
+            frame that an exception has left, tell the difference).
     """
     for block in fn.blocks:
         cancel_drops(block)
         forward_moves(block)
-    if drop_handlers:
+    if specialised:
         drop_pass_through_handlers(fn)
+        for block in fn.blocks:
+            block.ops = [op for op in block.ops if op.name != "nop"]
     thread_jumps(fn)
     merge_chains(fn)
     for block in fn.blocks:
@@ -102,12 +104,14 @@ def drop_pass_through_handlers(fn: Function) -> None:
 def pass_through(handler: Handler) -> tuple[bool, Handler | None]:
     """Whether a handler only re-raises, and where the exception goes then.
 
-    What it pushes as "the exception being handled" it has to pop again on the way.
+    What it pushes as "the exception being handled" it has to pop again on the way.  Slots that it
+    lets go of do not matter when the exception leaves the function: they go with the frame.
     """
     names: dict[Value, Value | None] = dict(zip(handler.target.params, handler.args, strict=False))
     block = handler.target
     exception = block.params[-1]
     pushed = 0
+    released = False
     for _ in range(16):
         for op in block.ops:
             if op.name == "push_exc_info" and op.operands[0] is exception:
@@ -115,6 +119,8 @@ def pass_through(handler: Handler) -> tuple[bool, Handler | None]:
                 pushed += 1
             elif op.name == "pop_except" and pushed:
                 pushed -= 1
+            elif op.name in ("delete", "clear"):
+                released = True
             elif op.name not in ("copy", "nop"):
                 return False, None
         term = block.term
@@ -128,7 +134,7 @@ def pass_through(handler: Handler) -> tuple[bool, Handler | None]:
         else:
             inner = block.handler
             kept = tuple(names.get(value) for value in inner.args)
-            if pushed == 0 and None not in kept:
+            if pushed == 0 and None not in kept and not released:
                 return True, Handler(inner.target, kept, inner.lasti)  # type: ignore[arg-type]
             extra = (Value(),) if inner.lasti else ()
             args, target = (*inner.args, *extra, exception), inner.target

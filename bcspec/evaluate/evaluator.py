@@ -322,10 +322,13 @@ class Evaluator(Machine):
     def pop_frame(self, entry: Entry) -> tuple[Frame, Entry]:
         """Leave the top frame with a result; what only it held dies."""
         frame = self.state.frames.pop()
+        aside = len(self.state.held_aside)
+        self.state.held_aside.extend(frame.held)  # what the continuation is about to bind
         self.state.hand.append(entry)
         for leftover in reversed(list(frame.env.values())):
             self.discard(leftover)
         self.collect()
+        del self.state.held_aside[aside:]
         return frame, self.state.hand.pop()
 
     def bind_result(self, entry: Entry) -> None:

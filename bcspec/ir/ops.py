@@ -47,7 +47,8 @@ def _table() -> dict[str, OpSpec]:
     ops("const null load load_closure", 0, 1, raises=False, pure=True)
     ops("copy", 1, 1, keeps=1, raises=False, pure=True)
     ops("store", 1, 0, raises=False)
-    ops("delete clear nop resume", 0, 0, raises=False)
+    ops("delete clear nop", 0, 0, raises=False)
+    ops("resume", 0, 0)  # after a yield; signals are noticed there
     ops("drop", 1, 0, raises=False)
     # Variables.  `load_check` and `delete_check` raise when the local is unbound.
     ops("load_check", 0, 1)

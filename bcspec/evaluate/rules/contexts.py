@@ -11,6 +11,7 @@ from ..collections import holds
 from ..domain import AVal, Const, Entry, Ref, Tmp, VObj
 from ..instances import can_set
 from ..machine import known_type
+from ..source import Source, source_of
 from ..unfold import callee_of, can_unfold, unfold
 from .registry import residual, residual_hand, rule
 
@@ -67,14 +68,19 @@ def with_except_start(ev: Evaluator, op: Op) -> None:
     if can_unfold(ev, callee, [Entry(Const(None))] * 3, {}) is None:
         residual(ev, op)
         return
-    args = exception_arguments(ev, exception)
+    args = exception_arguments(ev, exception, source_of(callee.code))
     binding = can_unfold(ev, callee, [Entry(arg) for arg in args], {})
     assert binding is not None
     unfold(ev, callee, binding)
 
 
-def exception_arguments(ev: Evaluator, exception: Tmp) -> list[AVal]:
-    """Class, instance and traceback of the exception on the stack, each in a slot."""
+def exception_arguments(ev: Evaluator, exception: Tmp, source: Source) -> list[AVal]:
+    """Class, instance and traceback of the exception on the stack, each in a slot.
+
+    What `__exit__` never reads is not loaded.
+    """
+    if source.unread.issuperset(source.fn.arg_names[1:]):
+        return [Const(None)] * 3
     (copy,) = ev.emit("copy", None, (exception.value,), 1)
     instance = ev.to_slot(Entry(Tmp(copy), copy), "exc")
     parts: list[AVal] = []

@@ -112,7 +112,7 @@ def store(ev: Evaluator, op: Op) -> None:
     frame = ev.state.top
     name = op.arg
     ev.take(op)
-    if ev.observed(frame) or (name in frame.source.unread and frame is ev.state.frames[0]):
+    if ev.observed(frame) or (name in frame.source.unread and not ev.request.assume):
         ev.realise_hand()
         (entry,) = ev.grab()
         ev.store(name, ev.value_of(entry))
