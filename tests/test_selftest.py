@@ -146,6 +146,12 @@ def test_failures_of_one_kind_have_one_reason():
     ]
 
 
+def test_a_short_name_is_replaced_as_a_word_only():
+    assert roundtrip.reason_of("IRCheckError: f, block b3: after f", "f") == (
+        "IRCheckError: FUNCTION, block bN: after FUNCTION"
+    )
+
+
 def test_a_file_counts_every_nested_code_object(tmp_path):
     path = tmp_path / "sample.py"
     path.write_text(SOURCE)

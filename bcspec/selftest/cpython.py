@@ -20,7 +20,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from .progress import track
-from .roundtrip import normalise, print_grouped
+from .roundtrip import print_grouped, reason_of
 
 #: What the interpreter is held against when no names are given.
 DEFAULT_NAMES = (
@@ -230,7 +230,7 @@ def main(names: list[str], *, transform: str, show: int = 3, jobs: int | None = 
         counts = f"{result.without.passed:5} passed without, {result.through.passed:5} with bcspec"
         print(f"{result.name:24} {counts}, {result.through.transformed} code objects", flush=True)
         for function, filename, line, error in result.through.refused:
-            reason = normalise(error.replace(function, "FUNCTION"))
+            reason = reason_of(error, function)
             offender = f"{function} ({filename}:{line}): {error}"
             if offender not in refused[reason]:
                 refused[reason].append(offender)

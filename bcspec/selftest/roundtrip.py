@@ -88,6 +88,11 @@ def normalise(message: str) -> str:
     return re.sub(r"0x[0-9a-f]+|\d+", "N", message)[:160]
 
 
+def reason_of(error: str, function: str) -> str:
+    """`error` without the name of the function that it was found in, for grouping."""
+    return normalise(re.sub(rf"(?<!\w){re.escape(function)}(?!\w)", "FUNCTION", error))
+
+
 def check_code(code: CodeType, through: Transform) -> Iterator[Failure]:
     """Put one code object, without those nested in it, through `through`.
 
@@ -103,8 +108,7 @@ def check_code(code: CodeType, through: Transform) -> Iterator[Failure]:
         new = through(code)
     except Exception as error:
         detail = describe(error)
-        text = detail.replace(code.co_qualname, "FUNCTION")
-        yield Failure(normalise(text), detail, *where)
+        yield Failure(reason_of(detail, code.co_qualname), detail, *where)
         return
     compared = face_differences if through is transform else differences
     for difference in compared(code, new):
