@@ -26,6 +26,21 @@ class EntryGuard:
     call: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What reading an attribute gives, for objects that look attributes up in a way of their own.
+
+    Attributes:
+        value: the present value.
+        reason: why it may be taken as constant.
+        guard: what to read at each call to notice a change, or None if it cannot change.
+    """
+
+    value: Any
+    reason: str
+    guard: EntryGuard | None = None
+
+
 @dataclass(slots=True)
 class Knowledge:
     """Declared facts; every entry carries its reason.
@@ -41,7 +56,12 @@ class Knowledge:
         pure: callables that may be run at specialisation time on constant arguments.
         no_unfold: callables that stay calls.
         result_types: exact type of what a callable returns.
-        entry_guards: flags read at each call.
+        entry_guards: flags read at each call; reading such a flag later gives the expected value.
+        readers: asked for ``(object, attribute)`` before the ordinary look-up.
+        frozen_namespaces: asked for the globals of a function: why no name in them is rebound.
+        stable_types: values of these types count as definitions when a module global names them.
+        unshadowed: classes whose instances never hide a method by an attribute.
+        attribute_types: exact type of an attribute of an object (by ``id`` and name).
     """
 
     frozen_types: dict[type, str] = field(default_factory=dict)
@@ -54,6 +74,11 @@ class Knowledge:
     no_unfold: dict[Any, str] = field(default_factory=dict)
     result_types: dict[Callable[..., Any], type] = field(default_factory=dict)
     entry_guards: list[EntryGuard] = field(default_factory=list)
+    readers: list[Callable[[Any, str], Reading | None]] = field(default_factory=list)
+    frozen_namespaces: list[Callable[[dict[str, Any]], str | None]] = field(default_factory=list)
+    stable_types: dict[type, str] = field(default_factory=dict)
+    unshadowed: dict[type, str] = field(default_factory=dict)
+    attribute_types: dict[tuple[int, str], type] = field(default_factory=dict)
 
     def freeze(self, obj: Any, reason: str) -> None:
         """Declare that the attributes and items of `obj` never change."""

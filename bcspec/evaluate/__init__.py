@@ -7,11 +7,12 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from ..errors import SpecializationError
-from ..ir import Function, check
+from ..ir import Block, Function, check
 from .clean import clean
 from .constants import hold_constants_in_cells
 from .domain import UNBOUND, AVal, Const, Dyn, Frame, Own, VObj
 from .evaluator import Evaluator
+from .guards import guard_entry
 from .machine import Restart
 from .request import Assumption, Limits, Note, Request
 from .rules import RULES
@@ -57,7 +58,8 @@ def evaluate(request: Request) -> Residual:
     for _ in range(request.limits.restarts):
         evaluator = Evaluator(request, RULES)
         try:
-            evaluator.run(entry_frame(evaluator))
+            frame = entry_frame(evaluator)
+            evaluator.run(frame)
         except Restart as restart:
             demand(request, restart)
             continue
@@ -109,7 +111,23 @@ def entry_frame(ev: Evaluator) -> Frame:
             cells[name] = ev.new_ref(VObj("cell", (name, 0), (content,)))
     ev.freevars.update(zip(fn.freevars, function.__closure__ or (), strict=True))
     ev.declared_types = set(request.types.values())
+    for name, length in request.lengths.items():
+        locals_[name] = spread_star(ev, name, length)
     return Frame(source, fn.blocks[0], 0, locals_, {}, cells, function.__globals__, function=function)
+
+
+def spread_star(ev: Evaluator, name: str, length: int) -> AVal:
+    """``*args`` of a known length becomes a virtual tuple of slots; a guard checks the length."""
+    ev.start(Block(0))
+    (value,) = ev.emit_prologue("load", name, (), 1)
+    items = ev.emit_prologue("unpack_sequence", length, (value,), length)
+    slots = [f"{name}.{index}" for index in range(length)]
+    for slot, item in zip(slots, reversed(items), strict=True):
+        ev.emit_prologue("store", slot, (item,), 0)
+        ev.state.bound[slot] = False
+    ev.emit_prologue("delete", name, (), 0)
+    del ev.state.bound[name]
+    return ev.new_ref(VObj("tuple", None, tuple(map(Dyn, slots))))
 
 
 def star_type(fn: Function, name: str) -> type | None:
@@ -124,6 +142,7 @@ def finish(ev: Evaluator) -> Residual:
     """Put the residual blocks into a function, and tidy it."""
     request = ev.request
     fn = shell(ev)
+    guard_entry(fn, request, list(ev.guards.values()))
     clean(fn, specialised=request.assume)
     cells = used_cells(fn, ev.freevars)
     hold_constants_in_cells(fn, cells)

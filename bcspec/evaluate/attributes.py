@@ -80,6 +80,9 @@ def plain_lookup(cls: type) -> bool:
 def const_attribute(ev: Evaluator, const: Const, name: str) -> Found | None:
     """What ``const.name`` is, if it is known."""
     obj = const.obj
+    reading = ev.read(obj, name)
+    if reading is not None:
+        return reading
     if isinstance(obj, types.ModuleType):
         return module_attribute(ev, obj, name)
     if isinstance(obj, type):
@@ -132,7 +135,7 @@ def instance_attribute(ev: Evaluator, const: Const, name: str) -> Found | None:
     obj = const.obj
     cls = type(obj)
     raw = static_lookup(cls, name)
-    if isinstance(raw, property):
+    if type(raw) is property:
         return property_getter(ev, cls, name, raw)
     if isinstance(obj, enum.Enum) and name in ("name", "value"):
         return Const(obj._name_ if name == "name" else obj._value_)
@@ -289,6 +292,8 @@ def _super(ev: Evaluator, obj: VObj, name: str) -> Found | None:
                 return ev.new_ref(VObj("method", None, (Const(raw.__func__), Const(cls))))
             if name == "__new__":
                 return Const(raw)
+            if isinstance(raw, types.ClassMethodDescriptorType):
+                return Const(raw.__get__(None, cls))
             if isinstance(raw, types.FunctionType):
                 ev.assume("watched", base, name, raw, "definitions in a class stay")
                 return Const(raw) if on_class else Bound(raw)

@@ -24,6 +24,7 @@ from .collections import (
     subscript,
 )
 from .domain import AVal, Const, Entry, Ref, Tmp, VObj, is_atomic
+from .instances import blank_instance, is_plain
 from .machine import known_type
 from .truth import truth_of
 from .unfold import callee_of, can_unfold, sequence_items, unfold
@@ -431,6 +432,15 @@ def super_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry])
     if cls is None or start.obj not in cls.__mro__:
         return False
     return give(ev, op, ev.new_ref(VObj("super", None, (start, instance))))
+
+
+@on(object.__new__)
+def object_new(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry]) -> bool:
+    """The last step of a `__new__` written in Python."""
+    cls = args[0].aval.obj if len(args) == 1 and isinstance(args[0].aval, Const) else None
+    if keywords or not isinstance(cls, type) or not is_plain(cls):
+        return False
+    return give(ev, op, blank_instance(ev, cls))
 
 
 @on(object.__init__)

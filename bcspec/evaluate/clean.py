@@ -34,9 +34,10 @@ def cancel_drops(block: Block) -> None:
     while changed:
         changed = False
         made = {op.results[0]: op for op in block.ops if op.spec.pure}
+        looked_at = {value for op in block.all_ops() for value in op.operands[: op.keeps]}
         dead: set[Op] = set()
         for op in block.ops:
-            if op.name == "drop" and op.operands[0] in made:
+            if op.name == "drop" and op.operands[0] in made and op.operands[0] not in looked_at:
                 dead |= {op, made[op.operands[0]]}
         if dead:
             block.ops = [op for op in block.ops if op not in dead]

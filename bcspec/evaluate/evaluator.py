@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir import Block, Edge, Op
+from ..knowledge import EntryGuard
 from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, State, Tmp, is_atomic
 from . import facts
 from .machine import Machine, Restart, current_op
@@ -42,6 +43,7 @@ class Evaluator(Machine):
         self.notes: list[Note] = []
         self.waiting: dict[Any, list[Arrival]] = {}
         self.priority: dict[Any, Any] = {}
+        self.guards: dict[Any, EntryGuard] = {}
         self.entry_states: dict[Block, State] = {}
         self.tested_slot: str | None = None
         self.declared_types: set[type] = set()
@@ -77,6 +79,22 @@ class Evaluator(Machine):
         self.assume(kind, owner, name, const.obj, reason)
         return const
 
+    def read(self, obj: Any, name: str) -> Const | None:
+        """The value of an attribute that an entry guard or a declared reader vouches for."""
+        knowledge = self.request.knowledge
+        for guard in knowledge.entry_guards:
+            if guard.owner is obj and guard.attribute == name and not guard.call:
+                self.guards[id(obj), name] = guard
+                return Const(guard.expected)
+        for reader in knowledge.readers:
+            reading = reader(obj, name)
+            if reading is not None:
+                self.assume("declared", obj, name, reading.value, reading.reason)
+                if reading.guard is not None:
+                    self.guards[id(obj), name] = reading.guard
+                return Const(reading.value)
+        return None
+
     def worth_unfolding(self, callee: Callee, args: list[Entry], kwargs: dict[str, Entry]) -> bool:
         """A long function about which nothing is known but its name stays a call."""
         if callee.cells or callee.lead or source_of(callee.code).size <= 120:
@@ -94,7 +112,8 @@ class Evaluator(Machine):
         a point have arrived before what comes after it is evaluated.
         """
         self.state.frames.append(frame)
-        self.start(Block(0))
+        if not self.blocks:
+            self.start(Block(0))
         self.arrive()
         self.follow_path()
         while self.pending or self.waiting:

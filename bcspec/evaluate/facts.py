@@ -129,8 +129,13 @@ def module_global(
     reason = knowledge.stable_globals.get((module_name, name))  # type: ignore[arg-type]
     if reason is not None:
         return Const(value), "declared", module_name, reason
+    for frozen in knowledge.frozen_namespaces:
+        why = frozen(namespace)
+        if why is not None:
+            return Const(value), "declared", module_name, why
     module = sys.modules.get(module_name or "")
-    if not request.assume or not isinstance(value, DEFINITIONS):
+    kinds = (*DEFINITIONS, *knowledge.stable_types)
+    if not request.assume or not isinstance(value, kinds):
         return None
     if module_name in knowledge.stable_modules:
         return Const(value), "declared", module, knowledge.stable_modules[module_name]

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import Op
 from .attributes import static_lookup
-from .domain import Const, Entry, Hold, VObj
+from .domain import Const, Entry, Hold, Ref, VObj
 from .unfold import callee_of, can_unfold, unfold
 
 if TYPE_CHECKING:
     from .evaluator import Evaluator
 
-_PLAIN = {
-    "__new__": object.__new__,
+_DEFAULTS = {
     "__setattr__": object.__setattr__,
     "__delattr__": object.__delattr__,
     "__getattribute__": object.__getattribute__,
@@ -22,42 +21,71 @@ _PLAIN = {
 
 
 def is_plain(cls: type) -> bool:
-    """Whether making an instance and setting its attributes runs no hidden code."""
+    """Whether making an instance and setting its attributes runs no hidden code but `__new__`."""
     if type(cls).__call__ is not type.__call__ or cls.__flags__ & (1 << 20):  # abstract
         return False
-    if any(static_lookup(cls, name) is not default for name, default in _PLAIN.items()):
-        new = cls.__dict__.get("__new__")
-        if new is not None or cls.__new__ is not object.__new__:
-            return False
-        if cls.__setattr__ is not object.__setattr__ or cls.__delattr__ is not object.__delattr__:
-            return False
+    if any(getattr(cls, name) is not default for name, default in _DEFAULTS.items()):
+        return False
     if any("__del__" in vars(base) or "__getattr__" in vars(base) for base in cls.__mro__):
         return False
-    return all(base is object or base.__flags__ & (1 << 9) for base in cls.__mro__) and not issubclass(
-        cls, (BaseException, type, int, str, bytes, tuple, list, dict, set, frozenset, float)
-    )
+    # Only classes made by a class statement: their instances are a dictionary and slots.
+    return all(base is object or base.__flags__ & (1 << 9) for base in cls.__mro__)
 
 
 def instantiate(ev: Evaluator, op: Op, cls: type, args: list[Entry], kwargs: dict[str, Entry]) -> bool:
     """Make a virtual instance and unfold `__init__`.  False: nothing has been changed."""
-    if not ev.request.assume or cls in ev.request.knowledge.no_unfold or not is_plain(cls):
+    if not ev.request.assume or not is_plain(cls) or cls in ev.request.knowledge.no_unfold:
+        return False
+    new = static_lookup(cls, "__new__")
+    if isinstance(new, staticmethod):
+        return unfold_new(ev, cls, new.__func__, args, kwargs)
+    if new is not object.__new__:
         return False
     init = static_lookup(cls, "__init__")
     if isinstance(init, FunctionType):
-        callee = callee_of(ev, Const(init))
-        assert callee is not None
-        blank = Entry(ev.new_ref(VObj("instance", (Hold(cls), ()), ())))
-        binding = can_unfold(ev, callee, [blank, *args], kwargs)
-        if binding is None:
+        blank = Entry(blank_instance(ev, cls))
+        if not initialise(ev, init, blank, args, kwargs):
             ev.collect_refs()
             return False
-        drop_others(ev, [*args, *kwargs.values()])
-        unfold(ev, callee, binding, "held", (blank.aval,))
         return True
     if init is not object.__init__ or args or kwargs:
         return False
     ev.discard_hand()
-    ev.give(op, Entry(ev.new_ref(VObj("instance", (Hold(cls), ()), ()))))
+    ev.give(op, Entry(blank_instance(ev, cls)))
+    return True
+
+
+def blank_instance(ev: Evaluator, cls: type) -> Ref:
+    return ev.new_ref(VObj("instance", (Hold(cls), ()), ()))
+
+
+def initialise(
+    ev: Evaluator, init: FunctionType, instance: Entry, args: list[Entry], kwargs: dict[str, Entry]
+) -> bool:
+    """Unfold `__init__`; the call gives the instance."""
+    callee = callee_of(ev, Const(init))
+    assert callee is not None
+    binding = can_unfold(ev, callee, [instance, *args], kwargs)
+    if binding is None:
+        return False
+    drop_others(ev, [*args, *kwargs.values()])
+    unfold(ev, callee, binding, "held", (instance.aval,))
+    return True
+
+
+def unfold_new(
+    ev: Evaluator, cls: type, new: FunctionType, args: list[Entry], kwargs: dict[str, Entry]
+) -> bool:
+    """Unfold a `__new__` written in Python, where nothing is left for `__init__` to do."""
+    if static_lookup(cls, "__init__") is not object.__init__ or not isinstance(new, FunctionType):
+        return False
+    callee = callee_of(ev, Const(new))
+    assert callee is not None
+    binding = can_unfold(ev, callee, [Entry(Const(cls)), *args], kwargs)
+    if binding is None:
+        return False
+    drop_others(ev, [*args, *kwargs.values()])
+    unfold(ev, callee, binding)
     return True
 
 

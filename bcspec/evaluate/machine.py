@@ -97,6 +97,12 @@ class Machine:
         self.emitted += 1
         return op.results
 
+    def emit_prologue(self, name: str, arg: Any, operands: Any, results: int) -> tuple[Value, ...]:
+        """Append an operation before any frame exists."""
+        op = Op(name, arg, operands, [Value() for _ in range(results)], None, None)
+        self.cur.ops.append(op)
+        return op.results
+
     def free_name(self, cell: CellType, name: str) -> str:
         """The free variable of the residual function through which an existing cell is reached."""
         for known, other in self.freevars.items():

@@ -204,7 +204,7 @@ def _instance(m: Machine, index: int, ref: Ref, shared: bool) -> None:
     base = len(m.state.held_aside)
     m.state.held_aside.extend(kids)
     m.state.heap[ref.id] = m.state.heap[ref.id].with_kids(())
-    _call(m, index, cls.obj.__new__, [Const(cls.obj)], cls.obj)
+    _call(m, index, object.__new__, [Const(cls.obj)], cls.obj)
     if shared:
         m.share(index, ref, cls.obj)
     for name in names:

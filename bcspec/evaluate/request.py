@@ -49,6 +49,7 @@ class Request:
         function: the generic function.
         constants: parameters with a fixed value; the residual function lacks them.
         types: exact types declared for parameters.
+        lengths: number of items declared for a ``*args`` parameter (checked at each call).
         knowledge: what is declared.
         assume: whether globals, builtins and class attributes may be assumed (and watched).
         limits: bounds.
@@ -58,6 +59,7 @@ class Request:
     function: FunctionType
     constants: dict[str, Any] = field(default_factory=dict)
     types: dict[str, type] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)
     knowledge: Knowledge = field(default_factory=Knowledge)
     assume: bool = True
     limits: Limits = field(default_factory=Limits)

@@ -43,7 +43,9 @@ def typed_attribute(ev: Evaluator, cls: type, name: str) -> Found | None:
     if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
         return Getter(raw.fget)
     shadowable = hasattr(cls, "__dictoffset__") and cls.__dictoffset__ != 0
-    if shadowable and cls not in ev.request.knowledge.frozen_types and cls not in ev.declared_types:
+    knowledge = ev.request.knowledge
+    declared = cls in knowledge.frozen_types or cls in knowledge.unshadowed or cls in ev.declared_types
+    if shadowable and not declared:
         return None
     return class_part(ev, cls, name, raw)
 
@@ -53,7 +55,8 @@ def load_attr(ev: Evaluator, op: Op) -> None:
     entry = ev.state.top.env[op.operands[0]]
     found = find_attribute(ev, entry.aval, op.arg)
     if found is None:
-        residual(ev, op)
+        ev.take(op)
+        residual_hand(ev, op, (attribute_type(ev, entry.aval, op.arg),))
     elif isinstance(found, Getter):
         ev.take(op)
         call_getter(ev, op, found)
@@ -67,6 +70,13 @@ def load_attr(ev: Evaluator, op: Op) -> None:
         ev.discard_hand_keeping(found)
         give_value(ev, op, found)
         ev.collect()
+
+
+def attribute_type(ev: Evaluator, aval: AVal, name: str) -> type | None:
+    """The declared exact type of an attribute of a known object."""
+    if not isinstance(aval, Const):
+        return None
+    return ev.request.knowledge.attribute_types.get((id(aval.obj), name))
 
 
 def give_value(ev: Evaluator, op: Op, value: AVal) -> None:

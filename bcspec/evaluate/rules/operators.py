@@ -129,11 +129,21 @@ def unary_not(ev: Evaluator, op: Op) -> None:
 def compare_op(ev: Evaluator, op: Op) -> None:
     ev.take(op)
     left, right = (entry.aval for entry in ev.state.hand)
-    result = fold(COMPARE[op.arg], left, right)
+    result = fold(COMPARE[op.arg], left, right) or compared_by_identity(op.arg, left, right)
     if result is not None:
         give_folded(ev, op, result)
     else:
         residual_hand(ev, op)
+
+
+def compared_by_identity(comparison: str, left: AVal, right: AVal) -> Const | None:
+    """``==`` and ``!=`` on objects whose classes do not define them (functions, classes)."""
+    if comparison not in ("==", "!=") or not isinstance(left, Const) or not isinstance(right, Const):
+        return None
+    for obj in (left.obj, right.obj):
+        if type(obj).__eq__ is not object.__eq__ or type(obj).__ne__ is not object.__ne__:
+            return None
+    return Const((left.obj is right.obj) == (comparison == "=="))
 
 
 @rule("is_op")

@@ -1,0 +1,120 @@
+"""Entry guards: cheap reads before the first effect; when one differs, the generic function runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir import Block, Edge, Function, Op, Value
+from ..knowledge import EntryGuard
+from .request import Request
+
+
+class _Builder:
+    """Appends operations to one block."""
+
+    def __init__(self, block: Block, pos: Any, code: Any) -> None:
+        self.block = block
+        self.pos = pos
+        self.code = code
+
+    def op(self, name: str, arg: Any = None, operands: Any = (), results: int = 1) -> tuple[Value, ...]:
+        op = Op(name, arg, operands, [Value() for _ in range(results)], self.pos, self.code)
+        self.block.ops.append(op)
+        return op.results
+
+    def end(self, name: str, arg: Any, operands: Any, targets: list[Block]) -> None:
+        self.block.term = Op(name, arg, operands, (), self.pos, self.code)
+        self.block.edges = [Edge(target) for target in targets]
+
+
+def guard_entry(fn: Function, request: Request, guards: list[EntryGuard]) -> None:
+    """Put the guards of a residual function before its entry block.
+
+    Args:
+        fn: residual IR, changed in place.
+        request: names the generic function and the lengths declared for ``*args``.
+        guards: flags to read; the residual is right while each ``is`` what was expected.
+    """
+    if not guards and not request.lengths:
+        return
+    pos = fn.prologue.get("RESUME")
+    generic = Block(0)
+    call_generic(_Builder(generic, pos, fn.code), fn, request)
+    entry = fn.blocks[0]
+    tests = [("flag", guard) for guard in guards]
+    tests += [("length", item) for item in request.lengths.items()]  # type: ignore[misc]
+    chain: list[Block] = [Block(0) for _ in tests]
+    for position, (kind, what) in enumerate(tests):
+        block = chain[position]
+        following = chain[position + 1] if position + 1 < len(chain) else entry
+        builder = _Builder(block, pos, fn.code)
+        same = TESTS[kind](builder, what)
+        builder.end("branch", "false", (same,), [generic, following])
+    fn.blocks = [*chain, *fn.blocks, generic]
+
+
+def flag_is_expected(b: _Builder, guard: EntryGuard) -> Value:
+    """``owner.attribute is expected``, or the same for what calling the attribute gives."""
+    if guard.call:
+        null = b.op("null")
+        (getter,) = b.op("const", getattr(guard.owner, guard.attribute))
+        (value,) = b.op("call", (), (*null, getter))
+    else:
+        (owner,) = b.op("const", guard.owner)
+        (value,) = b.op("load_attr", guard.attribute, (owner,))
+    (expected,) = b.op("const", guard.expected)
+    (same,) = b.op("is_op", 0, (value, expected))
+    return same
+
+
+def length_is_expected(b: _Builder, item: tuple[str, int]) -> Value:
+    """Whether a tuple has the declared number of items."""
+    name, length = item
+    (value,) = b.op("load", name)
+    (size,) = b.op("get_len", None, (value,))
+    (expected,) = b.op("const", length)
+    (same,) = b.op("compare_op", "==", (size, expected))
+    # `get_len` only looks at the tuple; it lies below the result.
+    b.op("drop", None, (value,), 0)
+    return same
+
+
+TESTS: dict[str, Any] = {"flag": flag_is_expected, "length": length_is_expected}
+
+
+def call_generic(b: _Builder, fn: Function, request: Request) -> None:
+    """Return what the generic function gives for the same arguments."""
+    names = fn.arg_names
+    fixed = request.constants
+    positional = names[: fn.argcount]
+    kwonly = names[fn.argcount : fn.argcount + fn.kwonlyargcount]
+    rest = names[fn.argcount + fn.kwonlyargcount :]
+    (null,) = b.op("null")
+    (generic,) = b.op("const", request.function)
+    base = request.function.__code__
+    original = base.co_varnames[: base.co_argcount]
+    if set(original) & set(fixed) or rest:
+        args = [load_argument(b, name, fixed) for name in original]
+        (listed,) = b.op("build_list", None, args)
+        if fn.flags & 0x04:
+            (star,) = b.op("load", rest.pop(0))
+            b.op("list_extend", None, (listed, star), 0)
+        (arguments,) = b.op("list_to_tuple", None, (listed,))
+        keywords: list[Value] = []
+        for name in [*kwonly, *(n for n in fixed if n not in original)]:
+            keywords += [b.op("const", name)[0], load_argument(b, name, fixed)]
+        (table,) = b.op("build_map", None, keywords)
+        if rest:
+            (extra,) = b.op("load", rest.pop(0))
+            b.op("dict_update", None, (table, extra), 0)
+        (result,) = b.op("call_ex", 1, (null, generic, arguments, table))
+    else:
+        args = [load_argument(b, name, fixed) for name in (*positional, *kwonly)]
+        (result,) = b.op("call", tuple(kwonly), (null, generic, *args))
+    b.end("return_value", None, (result,), [])
+
+
+def load_argument(b: _Builder, name: str, fixed: dict[str, Any]) -> Value:
+    if name in fixed:
+        return b.op("const", fixed[name])[0]
+    return b.op("load", name)[0]
