@@ -53,6 +53,7 @@ class Knowledge:
         stable_globals: (module name, variable) that is never rebound.
         constant_cells: qualified names of functions (``module.qualname`` prefix) whose closure
             cells are never rebound.
+        deep_cells: (function as in `constant_cells`, variable) whose container never changes.
         pure: callables that may be run at specialisation time on constant arguments.
         no_unfold: callables that stay calls.
         result_types: exact type of what a callable returns.
@@ -70,6 +71,7 @@ class Knowledge:
     stable_modules: dict[str, str] = field(default_factory=dict)
     stable_globals: dict[tuple[str, str], str] = field(default_factory=dict)
     constant_cells: dict[str, str] = field(default_factory=dict)
+    deep_cells: dict[tuple[str, str], str] = field(default_factory=dict)
     pure: dict[Callable[..., Any], str] = field(default_factory=dict)
     no_unfold: dict[Any, str] = field(default_factory=dict)
     result_types: dict[Callable[..., Any], type] = field(default_factory=dict)

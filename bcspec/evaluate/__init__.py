@@ -217,7 +217,7 @@ def reevaluate(code: CodeType) -> Function:
     """
     cells = tuple(CellType() for _ in code.co_freevars)
     function = FunctionType(code, {}, closure=cells)
-    request = Request(function, assume=False, limits=Limits(variants=1))
+    request = Request(function, assume=False, limits=Limits(variants=1, handler_variants=1))
     residual = evaluate(request)
     names = source_of(code).fn.freevars
     assert set(residual.fn.freevars) <= set(names), residual.fn.freevars

@@ -9,6 +9,7 @@ too many states is widened where the states differ, which keeps everything finit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,6 +200,10 @@ class Evaluator(Machine):
         if wide:
             self.widen_all(arrivals, wide)
         descriptions = [describe(arrival.state) for arrival in arrivals]
+        if is_handler_start(arrivals[0].state):
+            descriptions = self.give_up_precision(
+                point, variants, arrivals, descriptions, only=not_both_constant
+            )
         if self.exhausted(variants, arrivals, descriptions):
             descriptions = self.give_up_precision(point, variants, arrivals, descriptions)
         begun: list[tuple[State, Block]] = []
@@ -240,24 +245,30 @@ class Evaluator(Machine):
         if len(known) <= 1:
             return False
         state = arrivals[0].state
-        if state.top.block in state.top.source.handlers and state.top.index == 0:
-            return True
         limits = self.request.limits
+        if is_handler_start(state):
+            return len(known) > limits.handler_variants
         forks = {forks for _, forks, _ in variants} | {a.state.forks for a in arrivals}
         return len(forks) > limits.variants or len(known) > limits.unrolled
 
     def give_up_precision(
-        self, point: Any, variants: Any, arrivals: list[Arrival], descriptions: list[Any]
+        self,
+        point: Any,
+        variants: Any,
+        arrivals: list[Arrival],
+        descriptions: list[Any],
+        only: Callable[[Any, Any], bool] = lambda one, two: True,
     ) -> list[Any]:
-        """Widen the places where the states that arrive at a point differ."""
+        """Widen the places where the states that arrive at a point differ (and `only` agrees)."""
         demands = self.request.demands.widened.setdefault(point, {})
-        self.widened_now |= bool(variants)
+        before = dict(demands)
         for _ in range(WIDENING_ROUNDS):
             known = [description for description, _, _ in variants]
-            if not add_differences(demands, known, descriptions):
+            if not add_differences(demands, known, descriptions, only):
                 break
             self.widen_all(arrivals, demands)
             descriptions = [describe(arrival.state) for arrival in arrivals]
+        self.widened_now |= bool(variants) and demands != before
         return descriptions
 
     def settle_slots(self, block: Block) -> None:
@@ -360,12 +371,33 @@ class Evaluator(Machine):
 WIDENING_ROUNDS = 20
 
 
-def add_differences(demands: dict[Any, bool], known: list[Any], descriptions: list[Any]) -> bool:
+def is_handler_start(state: State) -> bool:
+    """Whether control is at the start of an exception handler of the source."""
+    return state.top.block in state.top.source.handlers and state.top.index == 0
+
+
+def not_both_constant(one: Any, two: Any) -> bool:
+    """Whether two descriptions of a place are anything but two constants.
+
+    The start of a handler is reached from every operation it covers: that a variable is bound from
+    some of them on is no reason for another version of the handler, a different constant is.
+    """
+    return not (isinstance(one, tuple) and isinstance(two, tuple) and one[0] == two[0] == "c")
+
+
+def add_differences(
+    demands: dict[Any, bool],
+    known: list[Any],
+    descriptions: list[Any],
+    only: Callable[[Any, Any], bool],
+) -> bool:
     """Add to `demands` the places where descriptions differ; False if there are none to add."""
     base = descriptions[0]
     grown = False
     for other in [*known, *descriptions[1:]]:
         for path in differences(base, other):
+            if not only(base.get(path), other.get(path)):
+                continue
             maybe = any(may_be_unbound(d.get(path)) for d in (base, other))
             if path not in demands or (maybe and not demands[path]):
                 demands[path] = maybe or demands.get(path, False)

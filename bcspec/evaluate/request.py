@@ -15,6 +15,7 @@ class Limits:
 
     Attributes:
         variants: versions of one point that differ by more than the position in a static loop.
+        handler_variants: versions of the start of an exception handler.
         unrolled: versions of one point in all.
         depth: unfolded activations at one time; `recursion` of them of the same code.
         unfold_size: operations of a function that is unfolded.
@@ -23,6 +24,7 @@ class Limits:
     """
 
     variants: int = 8
+    handler_variants: int = 3
     unrolled: int = 500
     depth: int = 40
     recursion: int = 6

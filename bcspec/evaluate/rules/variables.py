@@ -167,8 +167,10 @@ def cell_content(ev: Evaluator, cell: CellType, name: str) -> AVal | None:
         content = cell.cell_contents
     except ValueError:  # the cell is empty
         return None
-    ev.assume(*reason[:1], cell, name, content, reason[1])
-    return Const(content)
+    ev.assume(reason[0], cell, name, content, reason[1])
+    function = ev.state.top.function
+    deep = (f"{function.__module__}.{function.__qualname__}", name) in ev.request.knowledge.deep_cells
+    return Const(content, deep)
 
 
 @rule("load_closure")
@@ -190,8 +192,7 @@ def load_deref(ev: Evaluator, op: Op) -> None:
     if isinstance(cell, Const):
         content = cell_content(ev, cell.obj, op.arg)
         if content is not None:
-            (value,) = ev.load(content)
-            ev.give(op, Entry(content, value))
+            ev.give(op, Entry(content, ev.load(content)[0]))
         else:
             through_cell(ev, op, ev.free_name(cell.obj, op.arg))
     elif isinstance(cell, Ref):
