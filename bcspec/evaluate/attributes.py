@@ -69,12 +69,14 @@ def static_lookup(cls: type, name: str) -> Any:
     return _MISSING
 
 
+#: Builtin types whose look-up is that of `object` under a name of its own.
+_PLAIN_BUILTINS = (dict, list, tuple, set, frozenset, str, bytes, int, bool, float, complex, range, slice)
+
+
 def plain_lookup(cls: type) -> bool:
     """Whether attribute look-up on instances of `cls` is the default one."""
-    return (
-        static_lookup(cls, "__getattribute__") is object.__getattribute__
-        or cls.__getattribute__ is object.__getattribute__
-    )
+    found = static_lookup(cls, "__getattribute__")
+    return found is object.__getattribute__ or getattr(found, "__objclass__", None) in _PLAIN_BUILTINS
 
 
 def const_attribute(ev: Evaluator, const: Const, name: str) -> Found | None:
