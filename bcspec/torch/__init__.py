@@ -1,0 +1,9 @@
+"""Specialised wrappers for `torch.compile`.
+
+The only part of bcspec that knows torch; the core never imports it.
+"""
+
+from .backend import backend
+from .install import install, installed, uninstall
+
+__all__ = ["backend", "install", "installed", "uninstall"]

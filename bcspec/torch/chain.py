@@ -1,0 +1,90 @@
+"""Finding what a compiled graph consists of by following structure, never by name or line."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+from ..knowledge import Knowledge
+from . import internals
+from .knowledge import generated_namespace, torch_knowledge
+
+#: Objects looked at before the search gives up: a graph has a few dozen.
+SEARCHED = 2000
+
+_FIXED = "made for one graph, complete before its first call"
+
+
+def reachable(root: Any) -> list[Any]:
+    """The functions, callable objects, classes and descriptions that a compiled graph consists of.
+
+    Args:
+        root: the callable that AOTAutograd returned.
+    """
+    queue, seen = [root], {id(root): root}
+    for obj in queue:
+        for target in references(obj):
+            if id(target) not in seen and len(seen) < SEARCHED:
+                seen[id(target)] = target
+                queue.append(target)
+    return queue
+
+
+def references(obj: Any) -> Iterator[Any]:
+    """What an object of the chain leads to."""
+    if isinstance(obj, FunctionType):
+        yield from map(content, obj.__closure__ or ())
+        if generated_namespace(obj.__globals__):
+            yield from obj.__globals__.values()
+    elif isinstance(obj, MethodType):
+        yield obj.__self__
+        yield obj.__func__
+    elif isinstance(obj, functools.partial):
+        yield obj.func
+    elif isinstance(obj, staticmethod):
+        yield obj.__func__
+    elif isinstance(obj, (list, tuple)):
+        yield from obj
+    elif is_compiled_function(obj) or belongs_to_aot(type(obj)):
+        yield from getattr(obj, "__dict__", {}).values()
+
+
+def belongs_to_aot(cls: type) -> bool:
+    """Whether AOTAutograd defines a class."""
+    return cls.__module__.startswith("torch._functorch.")
+
+
+def is_compiled_function(obj: Any) -> bool:
+    """Whether `obj` is the autograd function that AOTAutograd makes for one graph."""
+    return (
+        isinstance(obj, type)
+        and issubclass(obj, internals.autograd_function())
+        and "compiled_fw" in vars(obj)
+    )
+
+
+def content(cell: CellType) -> Any:
+    """What a cell holds, None if nothing."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def graph_knowledge(parts: list[Any]) -> Knowledge:
+    """What is known about one graph: the containers of its description and its class stay as they are.
+
+    Args:
+        parts: what it consists of.
+    """
+    known = Knowledge()
+    for part in parts:
+        if isinstance(part, (list, dict)) or is_compiled_function(part):
+            known.freeze(part, _FIXED)
+        elif belongs_to_aot(type(part)):
+            for value in getattr(part, "__dict__", {}).values():
+                if isinstance(value, (list, dict)):
+                    known.freeze(value, _FIXED)
+    return torch_knowledge().merged(known)

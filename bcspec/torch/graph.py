@@ -1,0 +1,66 @@
+"""Putting the specialised wrappers of one compiled graph in place."""
+
+from __future__ import annotations
+
+import logging
+from types import FunctionType
+from typing import Any
+
+from . import internals
+from .chain import graph_knowledge, is_compiled_function, reachable
+from .settle import GENERIC, settling
+
+log = logging.getLogger("bcspec.torch")
+
+
+def prepare(compiled: Any) -> Any:
+    """Make a compiled graph specialise itself once it has settled.
+
+    Args:
+        compiled: what an AOTAutograd backend returned: a `disable` wrapper around the function that
+            AOTAutograd made.
+
+    Returns:
+        `compiled`; when it does not look as expected it stays generic, with one logged reason.
+    """
+    try:
+        _prepare(compiled)
+    except Exception:
+        # The graph runs without us; a surprise in torch's internals must not break a compile.
+        log.exception("a compiled graph stays generic: unexpected error")
+    return compiled
+
+
+def _prepare(compiled: Any) -> None:
+    wrapper = internals.DisableWrapper.of(compiled)
+    if wrapper is None:
+        log.warning("a compiled graph stays generic: %r is no disable wrapper", compiled)
+        return
+    generic = wrapper.function
+    if not isinstance(generic, FunctionType):
+        log.warning("a compiled graph stays generic: %r is no plain function", generic)
+        return
+    if hasattr(generic, GENERIC):
+        return
+    parts = reachable(generic)
+    for cls in filter(is_compiled_function, parts):
+        _prepare_autograd(cls)
+    wrapper.function = settling(generic, lambda old, new: _replace(wrapper, old, new))
+
+
+def _replace(wrapper: internals.DisableWrapper, old: Any, new: Any) -> None:
+    """Put `new` where `old` is called from: in our wrapper, and in Dynamo's own."""
+    for each in (wrapper, *internals.wrappers_calling(old)):
+        each.function = new
+
+
+def _prepare_autograd(cls: type) -> None:
+    """The two static methods that autograd's C code looks up on the class at each call."""
+    context = cls._backward_cls  # type: ignore[attr-defined]
+    for name in ("forward", "backward"):
+        generic = getattr(cls, name)
+
+        def replace(_: Any, new: Any, name: str = name) -> None:
+            setattr(cls, name, staticmethod(new))
+
+        replace(None, settling(generic, replace, {"ctx": context}))

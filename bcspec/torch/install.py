@@ -1,0 +1,51 @@
+"""Specialising every graph from now on, whichever AOTAutograd backend compiles it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from . import internals
+from .graph import prepare
+from .layer import enabled
+
+_installed: list[tuple[type, Any]] = []
+
+
+def install() -> None:
+    """Specialise every graph that is compiled from now on.
+
+    Does nothing when it is installed already, or when this torch lacks something (with a warning).
+    """
+    if _installed or not enabled():
+        return
+    cls = internals.aot_autograd_backend()
+    generic = cls.__call__
+
+    @functools.wraps(generic)
+    def compile_and_prepare(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return prepare(generic(self, *args, **kwargs))
+
+    cls.__call__ = compile_and_prepare  # type: ignore[method-assign]
+    _installed.append((cls, generic))
+
+
+def uninstall() -> None:
+    """Leave graphs compiled from now on generic; those already compiled keep their wrappers."""
+    while _installed:
+        cls, generic = _installed.pop()
+        cls.__call__ = generic  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def installed() -> Iterator[None]:
+    """Specialise the graphs compiled inside a `with` block; inside another one it changes nothing."""
+    before = bool(_installed)
+    install()
+    try:
+        yield
+    finally:
+        if not before:
+            uninstall()

@@ -1,0 +1,161 @@
+"""Every torch internal that bcspec reaches, each behind one function.
+
+Each says which torch versions it was checked on.  `missing` names those that this torch lacks, so
+that a layer is turned off with one clear warning instead of failing in a user's program.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+_PROBES: dict[str, Callable[[], Any]] = {}
+_CHECKED: dict[str, str] = {}
+
+
+def internal(checked: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Register a getter of one torch internal.
+
+    Args:
+        checked: torch versions on which its place and behaviour were checked.
+    """
+
+    def register(getter: Callable[[], Any]) -> Callable[[], Any]:
+        cached = functools.cache(getter)
+        _PROBES[getter.__name__] = cached
+        _CHECKED[getter.__name__] = checked
+        return cached
+
+    return register
+
+
+def missing() -> list[str]:
+    """The internals that this torch lacks, one line each; empty when all are there."""
+    found = []
+    for name, getter in _PROBES.items():
+        try:
+            getter()
+        except (ImportError, AttributeError) as error:
+            found.append(f"{name} (checked on torch {_CHECKED[name]}): {error}")
+    return found
+
+
+def resolve(module: str, qualname: str = "") -> Any:
+    """The object `qualname` of a module.
+
+    Raises:
+        ImportError, AttributeError: this torch does not have it.
+    """
+    found: Any = importlib.import_module(module)
+    for part in filter(None, qualname.split(".")):
+        found = getattr(found, part)
+    return found
+
+
+@internal("2.13")
+def aot_autograd_backend() -> type:
+    """The class through whose `__call__` every AOTAutograd backend compiles a graph."""
+    found = resolve("torch._dynamo.backends.common", "AotAutograd")
+    return found if callable(found.__call__) else object
+
+
+@internal("2.13")
+def skip_code() -> Callable[[CodeType], None]:
+    """Tells Dynamo never to trace a code object."""
+    return resolve("torch._dynamo.eval_frame", "skip_code")
+
+
+@internal("2.13")
+def lookup_backend() -> Callable[[Any], Callable[..., Any]]:
+    """The backend registered under a name."""
+    return resolve("torch._dynamo.backends.registry", "lookup_backend")
+
+
+@internal("2.13")
+def inductor_wrapper() -> type:
+    """What `torch.compile` makes of backend "inductor": applies `mode` and `options`."""
+    return resolve("torch", "_TorchCompileInductorWrapper")
+
+
+@internal("2.13")
+def autograd_function() -> type:
+    """The public base class of the compiled autograd functions."""
+    return resolve("torch.autograd", "Function")
+
+
+@internal("2.13")
+def config_module() -> type:
+    """The class of torch's configuration modules, whose attributes a `__getattr__` looks up."""
+    return resolve("torch.utils._config_module", "ConfigModule")
+
+
+@internal("2.13")
+def config_unset() -> Any:
+    """What a configuration entry holds where nobody has set it."""
+    return resolve("torch.utils._config_module", "_UNSET_SENTINEL")
+
+
+class DisableWrapper:
+    """A `torch._dynamo.disable` wrapper, and the function that it calls.
+
+    Checked on torch 2.13: the wrapper finds the function in its closure cell `fn`; Dynamo, which
+    unwraps and wraps it again, finds it in an attribute.
+    """
+
+    def __init__(self, wrapper: FunctionType, cell: CellType) -> None:
+        self.wrapper = wrapper
+        self.cell = cell
+
+    @classmethod
+    def of(cls, function: Any) -> DisableWrapper | None:
+        """`function` as a wrapper, None if it is none."""
+        if not isinstance(function, FunctionType):
+            return None
+        wrapped = function.__dict__.get(_WRAPPED)
+        names = function.__code__.co_freevars
+        if wrapped is None or "fn" not in names:
+            return None
+        cell = (function.__closure__ or ())[names.index("fn")]
+        return cls(function, cell) if cell.cell_contents is wrapped else None
+
+    @property
+    def function(self) -> Any:
+        """What the wrapper calls."""
+        return self.cell.cell_contents
+
+    @function.setter
+    def function(self, function: Any) -> None:
+        self.cell.cell_contents = function
+        setattr(self.wrapper, _WRAPPED, function)
+
+
+_WRAPPED = "_torchdynamo_orig_callable"
+
+#: Frames that may stand between a compiled graph and the frame whose globals name it.
+_CALLERS = 6
+
+
+def wrappers_calling(function: Any) -> list[DisableWrapper]:
+    """The `disable` wrappers that Dynamo's frames, which call us, hold in their globals.
+
+    Dynamo wraps what a backend returns once more, and keeps that wrapper as a global of the frame
+    that it transformed.  Checked on torch 2.13.
+
+    Args:
+        function: what the wrappers call; it runs now.
+    """
+    found: dict[int, DisableWrapper] = {}
+    frame = sys._getframe(1)
+    for _ in range(_CALLERS):
+        for value in list(frame.f_globals.values()):
+            wrapper = DisableWrapper.of(value)
+            if wrapper is not None and wrapper.function is function:
+                found[id(value)] = wrapper
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return list(found.values())
