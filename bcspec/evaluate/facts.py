@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dis
 import sys
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,29 +17,31 @@ if TYPE_CHECKING:
 _BINDS = {"STORE_DEREF", "DELETE_DEREF"}
 
 
+def label(frame: Frame) -> str:
+    """Module and qualified name of the code of a frame, as `Knowledge` names functions."""
+    return f"{frame.globals.get('__name__')}.{frame.source.code.co_qualname}"
+
+
 def constant_cell(request: Request, frame: Frame, name: str, cell: CellType) -> tuple[str, str] | None:
     """Why the content of a closure cell never changes: (kind of assumption, reason), or None."""
-    function = frame.function
-    if not isinstance(function, FunctionType):
-        return None
-    label = f"{function.__module__}.{function.__qualname__}"
+    own = label(frame)
     for prefix, reason in request.knowledge.constant_cells.items():
-        if label == prefix or label.startswith(prefix + "."):
+        if own == prefix or own.startswith(prefix + "."):
             return ("declared", reason)
     if id(cell) in request.knowledge.frozen_objects:
         return ("declared", request.knowledge.frozen_objects[id(cell)][1])
-    if request.assume and cell_is_settled(function, name):
+    if request.assume and cell_is_settled(frame, name):
         return ("proved", "no remaining code of the enclosing function binds it")
     return None
 
 
-def cell_is_settled(function: FunctionType, name: str) -> bool:
-    """Whether no code that can still run binds the closure variable `name` of `function`.
+def cell_is_settled(frame: Frame, name: str) -> bool:
+    """Whether no code that can still run binds the closure variable `name` of a frame's function.
 
     The enclosing function is found by its qualified name; its own activation is over (only plain
     functions are accepted), so only functions nested in it could bind the variable.
     """
-    chain = enclosing_codes(function)
+    chain = enclosing_codes(frame.globals.get("__name__"), frame.source.code)
     if chain is None:
         return False
     for owner in reversed(chain):
@@ -49,10 +52,9 @@ def cell_is_settled(function: FunctionType, name: str) -> bool:
     return False
 
 
-def enclosing_codes(function: FunctionType) -> list[CodeType] | None:
-    """Code objects around that of `function`, outermost first; None if they cannot be found."""
-    module = sys.modules.get(function.__module__ or "")
-    code = function.__code__
+def enclosing_codes(module_name: Any, code: CodeType) -> list[CodeType] | None:
+    """Code objects around `code`, outermost first; None if they cannot be found."""
+    module = sys.modules.get(module_name or "")
     names = code.co_qualname.split(".<locals>.")
     if module is None or len(names) < 2:
         return None
@@ -103,8 +105,6 @@ def binds(code: CodeType, name: str) -> bool:
     """Whether `code` may bind its free variable `name`."""
     if name not in code.co_freevars:
         return False
-    import dis
-
     return any(i.opname in _BINDS and i.argval == name for i in dis.get_instructions(code))
 
 

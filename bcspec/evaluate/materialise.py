@@ -107,33 +107,49 @@ def _cell(m: Machine, index: int, ref: Ref, shared: bool) -> None:
 
 def _function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
     obj = m.state.heap[ref.id]
-    code, globals_ = obj.tag.code.obj, obj.tag.globals.obj
-    defaults, kwdefaults, annotations, *cells = obj.kids
-    if globals_ is not m.request.function.__globals__:
-        raise m.generic_from_here("a function made in another module escapes")
-    for cell in cells:
+    for cell in obj.kids[3:]:
         _touch_cell(m, cell)
-    obj = m.state.heap[ref.id]
+    own = obj.tag.globals.obj is m.request.function.__globals__
+    (_make_function if own else _construct_function)(m, index, ref, shared)
+    _done(m, index, ref, shared, types.FunctionType)
+
+
+def _make_function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    """MAKE_FUNCTION, which takes the globals of the residual function."""
+    code = m.state.heap[ref.id].tag.code.obj
     defaults, kwdefaults, annotations, *cells = _kids(m, ref, shared)
-    parts: list[AVal] = [part for part in (defaults, kwdefaults, annotations) if part is not UNBOUND]
-    bits = (1, 2, 4)
-    flags = sum(
-        bit
-        for bit, part in zip(bits, (defaults, kwdefaults, annotations), strict=True)
-        if part is not UNBOUND
-    )
+    optional = (defaults, kwdefaults, annotations)
+    parts = [part for part in optional if part is not UNBOUND]
+    flags = sum(1 << bit for bit, part in enumerate(optional) if part is not UNBOUND)
     _spread(m, index, parts)
     count = len(parts)
     if cells:
         flags |= 8
         m.state.hand.insert(index + count, Entry(UNBOUND))
-        _spread(m, index + count, list(cells))
-        _gather(m, index + count, len(cells), "build_tuple", None, tuple)
+        _tuple_of(m, index + count, cells)
         count += 1
     m.state.hand.insert(index + count, Entry(UNBOUND))
     _spread(m, index + count, [Const(code)])
     _gather(m, index, count + 1, "make_function", flags, types.FunctionType)
-    _done(m, index, ref, shared, types.FunctionType)
+
+
+def _construct_function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    """A function of another module: its constructor takes the globals."""
+    tag = m.state.heap[ref.id].tag
+    defaults, kwdefaults, annotations, *cells = _kids(m, ref, shared)
+    if kwdefaults is not UNBOUND or annotations is not UNBOUND:
+        raise m.generic_from_here("a function with annotations made in another module escapes")
+    code = tag.code.obj
+    parts: list[AVal] = [Const(code), Const(tag.globals.obj), Const(code.co_name)]
+    parts.append(Const(None) if defaults is UNBOUND else defaults)
+    if cells:
+        parts.append(m.new_ref(VObj("tuple", None, tuple(cells))))
+    _call(m, index, types.FunctionType, parts, types.FunctionType)
+
+
+def _tuple_of(m: Machine, index: int, parts: list[AVal]) -> None:
+    _spread(m, index, parts)
+    _gather(m, index, len(parts), "build_tuple", None, tuple)
 
 
 def _touch_cell(m: Machine, cell: AVal) -> None:

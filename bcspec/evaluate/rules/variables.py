@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
 from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Own, Ref, Tmp
+from ..facts import label
 from ..machine import Restart
 from .registry import residual, rule
 
@@ -168,8 +169,7 @@ def cell_content(ev: Evaluator, cell: CellType, name: str) -> AVal | None:
     except ValueError:  # the cell is empty
         return None
     ev.assume(reason[0], cell, name, content, reason[1])
-    function = ev.state.top.function
-    deep = (f"{function.__module__}.{function.__qualname__}", name) in ev.request.knowledge.deep_cells
+    deep = (label(ev.state.top), name) in ev.request.knowledge.deep_cells
     return Const(content, deep)
 
 
