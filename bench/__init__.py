@@ -1,0 +1,1 @@
+"""Benchmarks: what specialising gains on this machine."""
