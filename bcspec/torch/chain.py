@@ -65,6 +65,18 @@ def is_compiled_function(obj: Any) -> bool:
     )
 
 
+def rare_paths(cls: Any) -> Iterator[tuple[Any, str]]:
+    """Functions of a compiled graph's class that its usual calls never reach."""
+    double_backward = getattr(cls, "_double_backward", None)
+    if double_backward is not None:
+        yield double_backward, "makes a class at each call; only a double backward gets there"
+
+
+def c_apply(cls: Any) -> Any:
+    """The C method that `Function.apply` of an autograd function ends in."""
+    return super(internals.autograd_function(), cls).apply  # type: ignore[misc]
+
+
 def content(cell: CellType) -> Any:
     """What a cell holds, None if nothing."""
     try:
@@ -81,7 +93,12 @@ def graph_knowledge(parts: list[Any]) -> Knowledge:
     """
     known = Knowledge()
     for part in parts:
-        if isinstance(part, (list, dict)) or is_compiled_function(part):
+        if is_compiled_function(part):
+            known.freeze(part, _FIXED)
+            # C `apply` returns what `forward` returned: `finalize` ends with `tuple(...)`.
+            known.result_types[c_apply(part)] = tuple
+            known.no_unfold.update({each: reason for each, reason in rare_paths(part)})
+        elif isinstance(part, (list, dict)):
             known.freeze(part, _FIXED)
         elif belongs_to_aot(type(part)):
             for value in getattr(part, "__dict__", {}).values():
