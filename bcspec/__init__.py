@@ -1,6 +1,33 @@
-"""A partial evaluator for CPython bytecode.
+"""A partial evaluator for CPython bytecode."""
 
-A generic function and constant values in, a specialised function out.
-"""
+from .api import (
+    assume_constant,
+    explain,
+    invalidate,
+    no_unfold,
+    original,
+    partial_eval,
+    specialize,
+)
+from .errors import BcspecError, SpecializationError, UnsupportedBytecode, VerificationError
+from .knowledge import EntryGuard, Knowledge, Reading
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BcspecError",
+    "EntryGuard",
+    "Knowledge",
+    "Reading",
+    "SpecializationError",
+    "UnsupportedBytecode",
+    "VerificationError",
+    "__version__",
+    "assume_constant",
+    "explain",
+    "invalidate",
+    "no_unfold",
+    "original",
+    "partial_eval",
+    "specialize",
+]

@@ -56,6 +56,7 @@ class Knowledge:
         deep_cells: (function as in `constant_cells`, variable) whose container never changes.
         pure: callables that may be run at specialisation time on constant arguments.
         no_unfold: callables that stay calls.
+        outlined: functions (``module.qualname``) off the usual path: they stay calls.
         result_types: exact type of what a callable returns.
         entry_guards: flags read at each call; reading such a flag later gives the expected value.
         readers: asked for ``(object, attribute)`` before the ordinary look-up.
@@ -74,6 +75,7 @@ class Knowledge:
     deep_cells: dict[tuple[str, str], str] = field(default_factory=dict)
     pure: dict[Callable[..., Any], str] = field(default_factory=dict)
     no_unfold: dict[Any, str] = field(default_factory=dict)
+    outlined: dict[str, str] = field(default_factory=dict)
     result_types: dict[Callable[..., Any], type] = field(default_factory=dict)
     entry_guards: list[EntryGuard] = field(default_factory=list)
     readers: list[Callable[[Any, str], Reading | None]] = field(default_factory=list)

@@ -82,7 +82,12 @@ def length_is_expected(b: _Builder, item: tuple[str, int]) -> Value:
 TESTS: dict[str, Any] = {"flag": flag_is_expected, "length": length_is_expected}
 
 
-def call_generic(b: _Builder, fn: Function, request: Request) -> None:
+def call_generic_block(block: Block, fn: Function, request: Request, variable: str) -> None:
+    """Fill `block` with a call of the generic function, which is in the free variable `variable`."""
+    call_generic(_Builder(block, fn.prologue.get("RESUME"), fn.code), fn, request, variable)
+
+
+def call_generic(b: _Builder, fn: Function, request: Request, variable: str | None = None) -> None:
     """Return what the generic function gives for the same arguments."""
     names = fn.arg_names
     fixed = request.constants
@@ -90,7 +95,10 @@ def call_generic(b: _Builder, fn: Function, request: Request) -> None:
     kwonly = names[fn.argcount : fn.argcount + fn.kwonlyargcount]
     rest = names[fn.argcount + fn.kwonlyargcount :]
     (null,) = b.op("null")
-    (generic,) = b.op("const", request.function)
+    if variable is None:
+        (generic,) = b.op("const", request.function)
+    else:
+        (generic,) = b.op("load_deref", variable)
     base = request.function.__code__
     original = base.co_varnames[: base.co_argcount]
     if set(original) & set(fixed) or rest:

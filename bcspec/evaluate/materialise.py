@@ -11,7 +11,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from .domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Ref, Tmp, VObj
+from .domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Own, Ref, Tmp, VObj
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -110,7 +110,9 @@ def _function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
     for cell in obj.kids[3:]:
         _touch_cell(m, cell)
     own = obj.tag.globals.obj is m.request.function.__globals__
-    (_make_function if own else _construct_function)(m, index, ref, shared)
+    # MAKE_FUNCTION trusts its closure: only cells that the interpreter made go there.
+    trusted = all(isinstance(cell, (Own, Const)) for cell in obj.kids[3:])
+    (_make_function if own and trusted else _construct_function)(m, index, ref, shared)
     _done(m, index, ref, shared, types.FunctionType)
 
 

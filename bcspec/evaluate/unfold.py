@@ -122,6 +122,9 @@ def refusal(ev: Evaluator, callee: Callee) -> str | None:
     declared = request.knowledge.no_unfold
     if callee.function is not None and callee.function in declared:
         return declared[callee.function]
+    name = f"{callee.globals.get('__name__')}.{callee.code.co_qualname}"
+    if name in request.knowledge.outlined:
+        return request.knowledge.outlined[name]
     if getattr(callee.function, "__bcspec_no_unfold__", False):
         return "it is marked no_unfold"
     source = source_of(callee.code)
