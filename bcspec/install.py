@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType
@@ -40,12 +39,18 @@ class Record:
     trampoline: CodeType | None = field(default=None, repr=False)
 
 
-_records: weakref.WeakKeyDictionary[FunctionType, Record] = weakref.WeakKeyDictionary()
+#: The free variable that holds the record.  The generic function may lead back to the residual one
+#: (a class that holds it), so that a table on the side, weak keys or not, would keep both for ever;
+#: a cell is seen by the cyclic collector.
+RECORD = ".record"
 
 
 def record_of(function: Any) -> Record | None:
     """The record of a residual function, or None for any other object."""
-    return _records.get(function) if isinstance(function, FunctionType) else None
+    if not isinstance(function, FunctionType) or RECORD not in function.__code__.co_freevars:
+        return None
+    cell = (function.__closure__ or ())[function.__code__.co_freevars.index(RECORD)]
+    return cell.cell_contents
 
 
 def build(request: Request, residual: Residual) -> FunctionType:
@@ -64,15 +69,16 @@ def build(request: Request, residual: Residual) -> FunctionType:
     """
     generic = request.function
     reach_generic(residual, generic)
+    record = Record(generic, residual.fn, residual.assumptions, residual.notes)
+    residual.fn.freevars = [*residual.fn.freevars, RECORD]
+    residual.cells = (*residual.cells, CellType(record))
     code = lower(residual.fn)
     verify(code)
     trampoline = trampoline_code(residual.fn, request)
     verify(trampoline)
+    record.trampoline = trampoline
     function = FunctionType(code, generic.__globals__, generic.__name__, None, residual.cells)
     copy_face(request, function)
-    _records[function] = Record(
-        generic, residual.fn, residual.assumptions, residual.notes, trampoline=trampoline
-    )
     return function
 
 

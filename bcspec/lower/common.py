@@ -11,7 +11,7 @@ from __future__ import annotations
 from types import CodeType
 from typing import Any
 
-from bytecode import UNSET, Bytecode, CellVar, Compare, FreeVar, Instr, Label, TryBegin, TryEnd
+from bytecode import UNSET, Bytecode, CellVar, Compare, CompilerFlags, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from ..errors import UnsupportedBytecode
 from ..ir import CLASH, Block, Edge, Function, Op, Value
@@ -180,9 +180,19 @@ class Emission:
             self.permute(0, list(args))
 
     def go(self, target: Block, jump_name: str) -> None:
-        """Continue at `target`: nothing to do when it comes next."""
+        """Continue at `target`: nothing to do when it comes next, but to keep a line of its own."""
         if not self.is_next(target):
             self.jump_to(jump_name, target)
+        elif self.is_only_one_of_its_line(target):
+            self.instr("NOP")
+
+    def is_only_one_of_its_line(self, target: Block) -> bool:
+        """Whether the jump to the next block is all that stands on its source line (``pass``)."""
+        line = getattr(self.pos, "lineno", None)
+        last = next((i for i in reversed(self.code) if isinstance(i, Instr)), None)
+        before = last.location.lineno if last is not None and last.location else None
+        after = next((op.line for op in target.all_ops()), None)
+        return line is not None and line not in (before, after)
 
     def run(self) -> CodeType:
         fn = self.fn
@@ -201,7 +211,7 @@ class Emission:
         code.argcount = fn.argcount
         code.posonlyargcount = fn.posonlyargcount
         code.kwonlyargcount = fn.kwonlyargcount
-        code.flags = fn.flags
+        code.flags = CompilerFlags(fn.flags)
         code.cellvars = list(fn.cellvars)
         code.freevars = [name.rstrip(CLASH) for name in fn.freevars]
         # Naming every local here keeps the order of the slots, hence of object deaths.

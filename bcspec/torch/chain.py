@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
 from ..knowledge import Knowledge
 from . import internals
-from .knowledge import generated_namespace, torch_knowledge
+from .knowledge import STABLE_MODULES, generated_namespace, torch_knowledge
 
 #: Objects looked at before the search gives up: a graph has a few dozen.
 SEARCHED = 2000
@@ -65,6 +66,11 @@ def is_compiled_function(obj: Any) -> bool:
     )
 
 
+def torch_modules() -> list[str]:
+    """Names of torch's own modules, as far as they are imported."""
+    return [name for name in sys.modules if name == "torch" or name.startswith("torch.")]
+
+
 def rare_paths(cls: Any) -> Iterator[tuple[Any, str]]:
     """Functions of a compiled graph's class that its usual calls never reach."""
     double_backward = getattr(cls, "_double_backward", None)
@@ -92,6 +98,7 @@ def graph_knowledge(parts: list[Any]) -> Knowledge:
         parts: what it consists of.
     """
     known = Knowledge()
+    known.stable_modules.update(dict.fromkeys(torch_modules(), STABLE_MODULES))
     for part in parts:
         if is_compiled_function(part):
             known.freeze(part, _FIXED)

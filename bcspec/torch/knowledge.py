@@ -92,6 +92,15 @@ RESULT_TYPES: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
     ),
 )
 
+#: (module, class, reason): instances never hide a method by an attribute.
+UNSHADOWED: tuple[tuple[str, str, str], ...] = (
+    ("torch._dynamo.metrics_context", "RuntimeMetricsContext", "nothing sets a method on it"),
+)
+
+#: Why a definition in one of torch's modules counts as fixed.  Watching would give the module a
+#: class of its own, and with it every `torch.x` of the user's program the slow attribute look-up.
+STABLE_MODULES = "torch does not rebind its own definitions"
+
 #: (object, attribute, exact type of the attribute).
 ATTRIBUTE_TYPES: tuple[tuple[tuple[str, str], str, tuple[str, str]], ...] = (
     (
@@ -168,6 +177,8 @@ def torch_knowledge() -> Knowledge:
     for function, result in RESULT_TYPES:
         for callee, cls in zip(found(*function), found(*result)):
             known.result_types[callee] = cls
+    for module, name, reason in UNSHADOWED:
+        known.unshadowed.update({cls: reason for cls in found(module, name)})
     for holder, attribute, result in ATTRIBUTE_TYPES:
         for obj, cls in zip(found(*holder), found(*result)):
             known.attribute_types[id(obj), attribute] = cls

@@ -31,16 +31,6 @@ def specialise(
         star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
         lengths[star] = len(args) - code.co_argcount
     request = Request(generic, types=types, lengths=lengths, knowledge=knowledge)
-    residual = evaluate(request)
-    new_code = lower(residual.fn)
-    verify(new_code)
-    function = FunctionType(
-        new_code, generic.__globals__, generic.__name__, generic.__defaults__, residual.cells
-    )
-    function.__kwdefaults__ = generic.__kwdefaults__
-    function.__qualname__ = generic.__qualname__
-    function.__module__ = generic.__module__
-    function.__doc__ = generic.__doc__
-    function.__dict__.update(generic.__dict__)
-    function.__bcspec_generic__ = generic  # type: ignore[attr-defined]
+    function = install.build(request, evaluate(request))
+    watch(function)
     return function
