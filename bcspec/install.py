@@ -132,7 +132,9 @@ def copy_face(request: Request, function: FunctionType) -> None:
     kept = [d for n, d in zip(with_default, defaults, strict=True) if n not in fixed]
     function.__defaults__ = tuple(kept) or None
     if generic.__kwdefaults__:
-        function.__kwdefaults__ = {n: d for n, d in generic.__kwdefaults__.items() if n not in fixed}
+        function.__kwdefaults__ = {
+            n: d for n, d in generic.__kwdefaults__.items() if n not in fixed
+        }
 
 
 def invalidate(function: FunctionType, why: str) -> None:

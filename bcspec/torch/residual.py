@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
+from .. import install
+from ..api import watch
 from ..evaluate import Request, evaluate
 from ..knowledge import Knowledge
-from ..lower import lower
-from ..verify import verify
 
 
 def specialise(
