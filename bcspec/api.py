@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import types as types_module
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MethodType, ModuleType
@@ -14,6 +15,7 @@ from . import install
 from .assume import Listener, watch_module
 from .errors import BcspecError, SpecializationError
 from .evaluate import Request, evaluate
+from .evaluate.attributes import static_lookup
 from .knowledge import EntryGuard, Knowledge
 from .report import explain_record
 
@@ -172,8 +174,8 @@ def specialised_result(result: Any, options: dict[str, Any]) -> Any:
         return type(result)(specialised_result(item, options) for item in result)
     if type(result) is dict:
         return {key: specialised_result(item, options) for key, item in result.items()}
-    call = getattr(type(result), "__call__", None)
-    if isinstance(call, FunctionType) and not isinstance(result, type):
+    call = None if isinstance(result, type) else static_lookup(type(result), "__call__")
+    if isinstance(call, FunctionType):
         return specialised_instance(result, call, options)
     return result
 
@@ -190,8 +192,12 @@ def specialised_instance(instance: Any, call: FunctionType, options: dict[str, A
     if install.record_of(fast) is None:
         return instance
     cls = type(instance)
-    namespace = {"__call__": staticmethod(fast), "__module__": cls.__module__, "__doc__": cls.__doc__}
-    own = type(cls)(cls.__name__, (cls,), namespace)
+    namespace = {
+        "__call__": staticmethod(fast),
+        "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
+    }
+    own = types_module.new_class(cls.__name__, (cls,), {}, lambda body: body.update(namespace))
     own.__qualname__ = cls.__qualname__
     instance.__class__ = own
     return instance

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
-from typing import Any
 
 from ..errors import SpecializationError
 from ..ir import Block, Function, check
@@ -102,7 +101,9 @@ def entry_frame(ev: Evaluator) -> Frame:
             locals_[name] = Dyn(name, request.types.get(name) or star_type(fn, name))
             if name not in real:
                 ev.state.bound[name] = False
-    cells: dict[str, AVal] = dict(zip(fn.freevars, map(Const, function.__closure__ or ()), strict=True))
+    cells: dict[str, AVal] = dict(
+        zip(fn.freevars, map(Const, function.__closure__ or ()), strict=True)
+    )
     for name in fn.cellvars:
         content = locals_.pop(name, UNBOUND)
         if name in real:
@@ -113,7 +114,9 @@ def entry_frame(ev: Evaluator) -> Frame:
     ev.declared_types = set(request.types.values())
     for name, length in request.lengths.items():
         locals_[name] = spread_star(ev, name, length)
-    return Frame(source, fn.blocks[0], 0, locals_, {}, cells, function.__globals__, function=function)
+    return Frame(
+        source, fn.blocks[0], 0, locals_, {}, cells, function.__globals__, function=function
+    )
 
 
 def spread_star(ev: Evaluator, name: str, length: int) -> AVal:

@@ -70,13 +70,29 @@ def static_lookup(cls: type, name: str) -> Any:
 
 
 #: Builtin types whose look-up is that of `object` under a name of its own.
-_PLAIN_BUILTINS = (dict, list, tuple, set, frozenset, str, bytes, int, bool, float, complex, range, slice)
+_PLAIN_BUILTINS = (
+    dict,
+    list,
+    tuple,
+    set,
+    frozenset,
+    str,
+    bytes,
+    int,
+    bool,
+    float,
+    complex,
+    range,
+    slice,
+)
 
 
 def plain_lookup(cls: type) -> bool:
     """Whether attribute look-up on instances of `cls` is the default one."""
     found = static_lookup(cls, "__getattribute__")
-    return found is object.__getattribute__ or getattr(found, "__objclass__", None) in _PLAIN_BUILTINS
+    return (
+        found is object.__getattribute__ or getattr(found, "__objclass__", None) in _PLAIN_BUILTINS
+    )
 
 
 def const_attribute(ev: Evaluator, const: Const, name: str) -> Found | None:
@@ -110,7 +126,12 @@ def class_attribute(ev: Evaluator, cls: type, name: str) -> Found | None:
         return None
     raw = static_lookup(cls, name)
     value = descriptor_on_class(ev, cls, raw)
-    if value is None and raw is not _MISSING and declared_frozen(ev, cls, name) and plain_value(raw):
+    if (
+        value is None
+        and raw is not _MISSING
+        and declared_frozen(ev, cls, name)
+        and plain_value(raw)
+    ):
         value = Const(raw)
     if value is not None:
         ev.assume("watched", cls, name, raw, "definitions in a class stay")
@@ -162,10 +183,10 @@ def property_getter(ev: Evaluator, cls: type, name: str, raw: property) -> Gette
 
 def slot_value(ev: Evaluator, const: Const, name: str, raw: Any, reason: str | None) -> AVal | None:
     """A ``__slots__`` member or a field of a NamedTuple."""
-    if reason is None or not isinstance(raw, (types.MemberDescriptorType, types.GetSetDescriptorType)):
-        if isinstance(const.obj, tuple) and name in getattr(const.obj, "_fields", ()):
-            return Const(tuple.__getitem__(const.obj, const.obj._fields.index(name)))
-        return None
+    if reason is None or not isinstance(
+        raw, (types.MemberDescriptorType, types.GetSetDescriptorType)
+    ):
+        return tuple_field(const.obj, name)
     try:
         value = raw.__get__(const.obj, type(const.obj))
     except AttributeError:
@@ -174,7 +195,17 @@ def slot_value(ev: Evaluator, const: Const, name: str, raw: Any, reason: str | N
     return Const(value, reason_is_deep(reason, value))
 
 
-def from_class(ev: Evaluator, const: Const, name: str, raw: Any, reason: str | None) -> Found | None:
+def tuple_field(obj: Any, name: str) -> Const | None:
+    """A field of a NamedTuple."""
+    fields = getattr(type(obj), "_fields", ())
+    if not isinstance(obj, tuple) or name not in fields:
+        return None
+    return Const(tuple.__getitem__(obj, fields.index(name)))
+
+
+def from_class(
+    ev: Evaluator, const: Const, name: str, raw: Any, reason: str | None
+) -> Found | None:
     """An attribute that only the class has."""
     cls = type(const.obj)
     found: Found | None = None
@@ -184,8 +215,8 @@ def from_class(ev: Evaluator, const: Const, name: str, raw: Any, reason: str | N
         found = Const(raw.__func__)
     elif isinstance(raw, classmethod):
         found = ev.new_ref(VObj("method", None, (Const(raw.__func__), Const(cls))))
-    elif isinstance(const.obj, tuple) and name in getattr(const.obj, "_fields", ()):
-        found = Const(tuple.__getitem__(const.obj, const.obj._fields.index(name)))
+    elif tuple_field(const.obj, name) is not None:
+        found = tuple_field(const.obj, name)
     elif raw is not _MISSING and (reason is not None or isinstance(raw, type)) and plain_value(raw):
         found = Const(raw)
     if found is not None:
@@ -212,9 +243,8 @@ def frozen_reason(ev: Evaluator, const: Const, name: str) -> str | None:
 
 def declared_frozen(ev: Evaluator, cls: type, name: str) -> bool:
     knowledge = ev.request.knowledge
-    return (
-        id(cls) in knowledge.frozen_objects
-        or any((b, name) in knowledge.frozen_attributes or b in knowledge.frozen_types for b in cls.__mro__)
+    return id(cls) in knowledge.frozen_objects or any(
+        (b, name) in knowledge.frozen_attributes or b in knowledge.frozen_types for b in cls.__mro__
     )
 
 
@@ -274,13 +304,14 @@ def _super(ev: Evaluator, obj: VObj, name: str) -> Found | None:
 
     start, instance = obj.kids
     assert isinstance(start, Const)
-    on_class = isinstance(instance, Const) and isinstance(instance.obj, type)
-    if on_class and issubclass(instance.obj, start.obj):  # type: ignore[union-attr]
-        cls = instance.obj  # type: ignore[union-attr]
+    cls: type | None
+    on_class = False
+    if isinstance(instance, Const) and isinstance(instance.obj, type):
+        on_class = issubclass(instance.obj, start.obj)
+        cls = instance.obj if on_class else type(instance.obj)
     elif isinstance(instance, Ref):
         cls = ev.state.heap[instance.id].tag[0].obj
     else:
-        on_class = False
         cls = known_type(instance)
     if cls is None or start.obj not in cls.__mro__:
         return None

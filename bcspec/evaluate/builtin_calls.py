@@ -66,8 +66,9 @@ def virtual_class(ev: Evaluator, aval: AVal) -> type | None:
             return obj.tag[0].obj  # type: ignore[no-any-return]
         if obj.kind == "gencall":
             function = obj.kids[0]
-            builtin = isinstance(function, Const) and isinstance(function.obj, type)
-            return function.obj if builtin else types.GeneratorType  # type: ignore[union-attr]
+            if isinstance(function, Const) and isinstance(function.obj, type):
+                return function.obj
+            return types.GeneratorType
         return VIRTUAL_CLASSES.get(obj.kind)
     return known_type(aval)
 
@@ -211,7 +212,11 @@ def surely_lacks(ev: Evaluator, aval: AVal, name: str) -> bool:
     """Whether a frozen object has no such attribute."""
     from .attributes import frozen_reason, plain_lookup
 
-    if not isinstance(aval, Const) or not plain_lookup(type(aval.obj)) or isinstance(aval.obj, type):
+    if (
+        not isinstance(aval, Const)
+        or not plain_lookup(type(aval.obj))
+        or isinstance(aval.obj, type)
+    ):
         return False
     if any("__getattr__" in vars(base) for base in type(aval.obj).__mro__):
         return False
@@ -232,7 +237,9 @@ def len_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry]) -
 
 @on(range)
 def range_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry]) -> bool:
-    values = [e.aval.obj for e in args if isinstance(e.aval, Const) and type(e.aval.obj) in (int, bool)]
+    values = [
+        e.aval.obj for e in args if isinstance(e.aval, Const) and type(e.aval.obj) in (int, bool)
+    ]
     if keywords or len(values) != len(args) or not 1 <= len(args) <= 3 or values[2:] == [0]:
         return False
     return give(ev, op, Const(range(*values)))

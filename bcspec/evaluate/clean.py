@@ -68,11 +68,14 @@ def find_move(block: Block, start: int) -> int | None:
     slot = block.ops[start].arg
     for index in range(start + 1, len(block.ops)):
         op = block.ops[index]
-        if op.name in ("load", "load_check", "store", "delete", "delete_check", "clear") and op.arg == slot:
+        if (
+            op.name in ("load", "load_check", "store", "delete", "delete_check", "clear")
+            and op.arg == slot
+        ):
             following = block.ops[index + 1] if index + 1 < len(block.ops) else None
             moved = op.name == "load" and following is not None and following.name == "delete"
             return index if moved and following.arg == slot else None  # type: ignore[union-attr]
-        if op.spec.raises and block.handler is not None:
+        if op.raises and block.handler is not None:
             return None
     return None
 
@@ -157,7 +160,11 @@ def thread_jumps(fn: Function) -> None:
             for _ in range(len(fn.blocks)):
                 target = edge.target
                 empty = not target.ops and target.term is not None and target.term.name == "jump"
-                if not empty or target.edges[0].target is target or len(target.params) != len(edge.args):
+                if (
+                    not empty
+                    or target.edges[0].target is target
+                    or len(target.params) != len(edge.args)
+                ):
                     break
                 mapping = dict(zip(target.params, edge.args, strict=True))
                 onward = target.edges[0]
@@ -217,12 +224,12 @@ def mergeable(block: Block, target: Block, args: tuple[Value, ...]) -> bool:
         quiet = block if block.handler is None else target
         if block.handler is None and target.handler is None:
             return True
-        if any(op.spec.raises or op.name in EXCEPTION_STATE for op in quiet.ops):
+        if any(op.raises or op.name in EXCEPTION_STATE for op in quiet.ops):
             return False
         if quiet is block:
             return prefix_is_param(block, target, args)
         # A jump back to the handler's region was protected by `block` itself if it had to be.
-        return target.term is not None and (target.term.name == "jump" or not target.term.spec.raises)
+        return target.term is not None and (target.term.name == "jump" or not target.term.raises)
     one, two = block.handler, target.handler
     names = dict(zip(target.params, args, strict=True))
     return (

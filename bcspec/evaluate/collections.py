@@ -57,7 +57,11 @@ def dict_pairs(ev: Evaluator, aval: AVal) -> list[tuple[Any, AVal]] | None:
     """Keys and values of a known dictionary."""
     if isinstance(aval, Const):
         if type(aval.obj) is dict and (aval.deep or not aval.obj) and all(map(is_atomic, aval.obj)):
-            return [(key, Const(value, aval.deep)) for key, value in aval.obj.items()] if aval.deep else None
+            return (
+                [(key, Const(value, aval.deep)) for key, value in aval.obj.items()]
+                if aval.deep
+                else None
+            )
         return None
     obj = ev.object(aval, "dict")
     if obj is None:
@@ -71,7 +75,11 @@ def subscript(ev: Evaluator, container: AVal, key: AVal) -> AVal | None:
         return None
     pairs = dict_pairs(ev, container)
     if pairs is not None and is_atomic(key.obj):
-        found = [value for known, value in pairs if const_key(known) == const_key(key.obj) or known == key.obj]
+        found = [
+            value
+            for known, value in pairs
+            if const_key(known) == const_key(key.obj) or known == key.obj
+        ]
         return found[0] if found else None
     items = sequence_items(ev, container)
     if items is None:
@@ -97,7 +105,9 @@ def sliced(ev: Evaluator, container: AVal, items: list[AVal]) -> AVal:
 def known_length(ev: Evaluator, aval: AVal) -> int | None:
     if isinstance(aval, Const):
         kind = type(aval.obj)
-        if kind in (tuple, str, bytes, range, frozenset) or (kind in (list, dict, set) and aval.deep):
+        if kind in (tuple, str, bytes, range, frozenset) or (
+            kind in (list, dict, set) and aval.deep
+        ):
             return len(aval.obj)
         return None
     obj = ev.object(aval, "tuple", "list", "dict")

@@ -46,7 +46,18 @@ from .source import Source
 
 #: Types whose values can be told apart by value alone and whose death nobody notices.
 ATOMIC_TYPES: frozenset[type] = frozenset(
-    {int, bool, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented), CodeType}
+    {
+        int,
+        bool,
+        float,
+        complex,
+        str,
+        bytes,
+        type(None),
+        type(Ellipsis),
+        type(NotImplemented),
+        CodeType,
+    }
 )
 
 
@@ -241,9 +252,7 @@ class Frame:
     function: Any = None
 
     def copy(self) -> Frame:
-        return replace(
-            self, locals=dict(self.locals), env=dict(self.env), cells=dict(self.cells)
-        )
+        return replace(self, locals=dict(self.locals), env=dict(self.env), cells=dict(self.cells))
 
 
 @dataclass(slots=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 from ..ir import Block, Edge, Op
 from ..knowledge import EntryGuard
-from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, State, Tmp, is_atomic
 from . import facts
+from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, State, Tmp, is_atomic
 from .machine import Machine, Restart, current_op
 from .request import Assumption, Note, Request
 from .source import source_of
@@ -279,11 +279,13 @@ class Evaluator(Machine):
         mine = [aval for _, aval in _slots(self.state)]
         for have, want in zip(mine, theirs, strict=True):
             moves[want.slot] = have.slot
-        pending = [(want, have) for want, have in moves.items() if want != have]
-        values = [self.emit("load", have, (), 1)[0] for _, have in pending]
+            if have.maybe and have.slot != want.slot:
+                raise self.generic_from_here("a variable that may be unbound would have to move")
+        pending = [(new, old) for new, old in moves.items() if new != old]
+        values = [self.emit("load", old, (), 1)[0] for _, old in pending]
         kept = set(moves)
-        for (want, _), value in reversed(list(zip(pending, values, strict=True))):
-            self.store(want, value)
+        for (slot, _), value in reversed(list(zip(pending, values, strict=True))):
+            self.store(slot, value)
         for slot in [slot for slot in self.state.bound if slot not in kept]:
             self.release(slot)
 
@@ -406,7 +408,9 @@ def add_differences(
 
 
 def may_be_unbound(description: Any) -> bool:
-    return description is UNBOUND or (isinstance(description, tuple) and description[0] == "d" and description[3])
+    return description is UNBOUND or (
+        isinstance(description, tuple) and description[0] == "d" and description[3]
+    )
 
 
 def _slots(state: State) -> list[tuple[Any, Dyn]]:

@@ -22,7 +22,9 @@ def label(frame: Frame) -> str:
     return f"{frame.globals.get('__name__')}.{frame.source.code.co_qualname}"
 
 
-def constant_cell(request: Request, frame: Frame, name: str, cell: CellType) -> tuple[str, str] | None:
+def constant_cell(
+    request: Request, frame: Frame, name: str, cell: CellType
+) -> tuple[str, str] | None:
     """Why the content of a closure cell never changes: (kind of assumption, reason), or None."""
     own = label(frame)
     for prefix, reason in request.knowledge.constant_cells.items():
@@ -76,7 +78,9 @@ def unwrapped(function: Any) -> list[FunctionType]:
     while function is not None and len(found) < 20:
         if isinstance(function, FunctionType):
             found.append(function)
-        function = getattr(function, "__wrapped__", None) or getattr(function, "__bcspec_generic__", None)
+        function = getattr(function, "__wrapped__", None) or getattr(
+            function, "__bcspec_generic__", None
+        )
     return found
 
 

@@ -17,7 +17,9 @@ class _Builder:
         self.pos = pos
         self.code = code
 
-    def op(self, name: str, arg: Any = None, operands: Any = (), results: int = 1) -> tuple[Value, ...]:
+    def op(
+        self, name: str, arg: Any = None, operands: Any = (), results: int = 1
+    ) -> tuple[Value, ...]:
         op = Op(name, arg, operands, [Value() for _ in range(results)], self.pos, self.code)
         self.block.ops.append(op)
         return op.results

@@ -32,12 +32,14 @@ def is_plain(cls: type) -> bool:
     return all(base is object or base.__flags__ & (1 << 9) for base in cls.__mro__)
 
 
-def instantiate(ev: Evaluator, op: Op, cls: type, args: list[Entry], kwargs: dict[str, Entry]) -> bool:
+def instantiate(
+    ev: Evaluator, op: Op, cls: type, args: list[Entry], kwargs: dict[str, Entry]
+) -> bool:
     """Make a virtual instance and unfold `__init__`.  False: nothing has been changed."""
     if not ev.request.assume or not is_plain(cls) or cls in ev.request.knowledge.no_unfold:
         return False
     new = static_lookup(cls, "__new__")
-    if isinstance(new, staticmethod):
+    if isinstance(new, staticmethod) and isinstance(new.__func__, FunctionType):
         return unfold_new(ev, cls, new.__func__, args, kwargs)
     if new is not object.__new__:
         return False
@@ -77,7 +79,7 @@ def unfold_new(
     ev: Evaluator, cls: type, new: FunctionType, args: list[Entry], kwargs: dict[str, Entry]
 ) -> bool:
     """Unfold a `__new__` written in Python, where nothing is left for `__init__` to do."""
-    if static_lookup(cls, "__init__") is not object.__init__ or not isinstance(new, FunctionType):
+    if static_lookup(cls, "__init__") is not object.__init__:
         return False
     callee = callee_of(ev, Const(new))
     assert callee is not None

@@ -89,10 +89,12 @@ class Machine:
                 return op.pos, frame.source.code
         return None, None
 
-    def emit(self, name: str, arg: Any, operands: Any = (), results: int = 0) -> tuple[Value, ...]:
-        """Append an operation that cannot raise."""
+    def emit(
+        self, name: str, arg: Any, operands: Any = (), results: int = 0, *, quiet: bool = True
+    ) -> tuple[Value, ...]:
+        """Append an operation that cannot raise (`emit_raising` is for those that can)."""
         pos, code = self.site()
-        op = Op(name, arg, operands, [Value() for _ in range(results)], pos, code)
+        op = Op(name, arg, operands, [Value() for _ in range(results)], pos, code, quiet)
         self.cur.ops.append(op)
         self.emitted += 1
         return op.results
@@ -115,7 +117,9 @@ class Machine:
         self.freevars[unique] = cell
         return unique
 
-    def emit_raising(self, name: str, arg: Any, kept: list[Value], results: int) -> tuple[Value, ...]:
+    def emit_raising(
+        self, name: str, arg: Any, kept: list[Value], results: int
+    ) -> tuple[Value, ...]:
         """Append an operation that may raise; it consumes the whole hand.
 
         `kept` are values of the top frame's environment that the operation only looks at.
@@ -123,7 +127,7 @@ class Machine:
         self.protect()
         operands = self.kept_temps(kept) + self.hand_temps()
         self.state.hand.clear()
-        return self.emit(name, arg, operands, results)
+        return self.emit(name, arg, operands, results, quiet=False)
 
     def kept_temps(self, kept: list[Value]) -> list[Value]:
         env = self.state.top.env

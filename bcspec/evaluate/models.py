@@ -5,6 +5,7 @@ is given an iterable whose items are known to the evaluator.  They are never cal
 """
 
 # mypy: ignore-errors
+# ruff: noqa: SIM110
 from __future__ import annotations
 
 

@@ -12,6 +12,7 @@ import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .attributes import static_lookup
 from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, FrameTag, Hold, Ref, Tmp, VObj
 from .source import Source, source_of
 
@@ -66,11 +67,11 @@ def const_callee(ev: Evaluator, obj: Any) -> Callee | None:
     if isinstance(obj, types.MethodType):
         return with_lead(const_callee(ev, obj.__func__), [Const(obj.__self__)], {})
     if type(obj) is functools.partial:
-        keywords = {k: Const(v) for k, v in obj.keywords.items()}
+        keywords: dict[str, AVal] = {k: Const(v) for k, v in obj.keywords.items()}
         return with_lead(const_callee(ev, obj.func), list(map(Const, obj.args)), keywords)
     if isinstance(obj, type):
         return None
-    method = type(obj).__dict__.get("__call__") or getattr(type(obj), "__call__", None)
+    method = static_lookup(type(obj), "__call__")
     if isinstance(method, types.FunctionType) and ev.request.assume:
         ev.assume("declared", type(obj), "__call__", method, "methods of classes are not replaced")
         return with_lead(const_callee(ev, method), [Const(obj)], {})
@@ -99,9 +100,7 @@ def virtual_callee(ev: Evaluator, obj: VObj) -> Callee | None:
         if table is None:
             return None
         named = {key.obj: kid for key, kid in zip(table.tag, table.kids, strict=True)}
-    return Callee(
-        obj.tag.code.obj, obj.tag.globals.obj, positional, named, tuple(cells), None
-    )
+    return Callee(obj.tag.code.obj, obj.tag.globals.obj, positional, named, tuple(cells), None)
 
 
 def sequence_items(ev: Evaluator, aval: AVal) -> list[AVal] | None:
@@ -164,7 +163,9 @@ class Binding:
     double_star: dict[str, Entry] = field(default_factory=dict)
 
 
-def bind(source: Source, callee: Callee, args: list[Entry], kwargs: dict[str, Entry]) -> Binding | None:
+def bind(
+    source: Source, callee: Callee, args: list[Entry], kwargs: dict[str, Entry]
+) -> Binding | None:
     """Match arguments and parameters, or None when the call would raise TypeError."""
     fn = source.fn
     names = fn.varnames[: fn.argcount]
@@ -197,12 +198,16 @@ def bind(source: Source, callee: Callee, args: list[Entry], kwargs: dict[str, En
     return binding
 
 
-def can_unfold(ev: Evaluator, callee: Callee, args: list[Entry], kwargs: dict[str, Entry]) -> Binding | None:
+def can_unfold(
+    ev: Evaluator, callee: Callee, args: list[Entry], kwargs: dict[str, Entry]
+) -> Binding | None:
     """The binding if the call may be unfolded; otherwise the reason is noted."""
     why = refusal(ev, callee)
     if why is None:
         every = [Entry(a) for a in callee.lead] + args
-        binding = bind(source_of(callee.code), callee, every, {**lead_keywords(callee, kwargs), **kwargs})
+        binding = bind(
+            source_of(callee.code), callee, every, {**lead_keywords(callee, kwargs), **kwargs}
+        )
         if binding is not None:
             return binding
         why = "the arguments do not fit its parameters"
@@ -215,7 +220,11 @@ def lead_keywords(callee: Callee, kwargs: dict[str, Entry]) -> dict[str, Entry]:
 
 
 def unfold(
-    ev: Evaluator, callee: Callee, binding: Binding, cont: str = "value", held: tuple[AVal, ...] = ()
+    ev: Evaluator,
+    callee: Callee,
+    binding: Binding,
+    cont: str = "value",
+    held: tuple[AVal, ...] = (),
 ) -> None:
     """Open a frame for a call whose arguments have left the hand, and go on inside it."""
     source = source_of(callee.code)
@@ -249,7 +258,9 @@ def place_arguments(ev: Evaluator, source: Source, binding: Binding, depth: int)
     locals_ = {name: placed[id(entry)] for name, entry in binding.values.items()}
     rest = fn.varnames[fn.argcount + fn.kwonlyargcount :]
     if fn.flags & 0x04:
-        locals_[rest[0]] = ev.new_ref(VObj("tuple", None, tuple(placed[id(e)] for e in binding.star)))
+        locals_[rest[0]] = ev.new_ref(
+            VObj("tuple", None, tuple(placed[id(e)] for e in binding.star))
+        )
         rest = rest[1:]
     if fn.flags & 0x08:
         keys = tuple(map(Hold, binding.double_star))

@@ -170,7 +170,6 @@ def widen(machine: Machine, paths: dict[Path, bool]) -> None:
         machine: its state is changed, and the moves are emitted.
         paths: for each place, whether it may be unbound at this point.
     """
-    state = machine.state
     machine.settle_all()
     for path in paths:
         if is_operand(path):

@@ -43,7 +43,7 @@ class _BlockChecker:
 
     def check_handler(self, op: Op) -> None:
         handler = self.block.handler
-        if handler is None or not op.spec.raises or op.name == "jump":
+        if handler is None or not op.raises or op.name == "jump":
             return  # a jump needs its handler only where it leads back, with the stack in order
         for value in handler.args:
             if value not in self.live:

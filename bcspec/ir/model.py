@@ -9,7 +9,6 @@ from typing import Any
 
 from .ops import OPS, OpSpec
 
-
 #: Ends the IR name of a free variable whose name is that of a cell variable, too.
 CLASH = "'"
 
@@ -33,9 +32,10 @@ class Op:
         results: values defined, bottom of the stack first.
         pos: source position (a `bytecode.InstrLocation`) or None.
         code: the code object whose source `pos` refers to.
+        quiet: it is known not to raise here, though operations of its name may.
     """
 
-    __slots__ = ("arg", "code", "name", "operands", "pos", "results")
+    __slots__ = ("arg", "code", "name", "operands", "pos", "quiet", "results")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class Op:
         results: tuple[Value, ...] | list[Value] = (),
         pos: Any = None,
         code: CodeType | None = None,
+        quiet: bool = False,
     ) -> None:
         self.name = name
         self.arg = arg
@@ -52,6 +53,12 @@ class Op:
         self.results = tuple(results)
         self.pos = pos
         self.code = code
+        self.quiet = quiet
+
+    @property
+    def raises(self) -> bool:
+        """Whether it may run arbitrary code or raise."""
+        return OPS[self.name].raises and not self.quiet
 
     @property
     def spec(self) -> OpSpec:

@@ -166,7 +166,7 @@ class Simulation:
     def protect(self) -> None:
         """Give the finished block its handler, if anything in it can raise."""
         begin, block = self.raw.handler, self.block
-        if begin is None or not any(op.spec.raises for op in block.all_ops()):
+        if begin is None or not any(op.raises for op in block.all_ops()):
             return
         depth = begin.stack_depth
         assert isinstance(depth, int) and isinstance(begin.target, Label)

@@ -11,7 +11,18 @@ from __future__ import annotations
 from types import CodeType
 from typing import Any
 
-from bytecode import UNSET, Bytecode, CellVar, Compare, CompilerFlags, FreeVar, Instr, Label, TryBegin, TryEnd
+from bytecode import (
+    UNSET,
+    Bytecode,
+    CellVar,
+    Compare,
+    CompilerFlags,
+    FreeVar,
+    Instr,
+    Label,
+    TryBegin,
+    TryEnd,
+)
 
 from ..errors import UnsupportedBytecode
 from ..ir import CLASH, Block, Edge, Function, Op, Value
@@ -119,7 +130,7 @@ class Emission:
         self.block = block
         self.stack = list(block.params)
         self.max_depth = max(self.max_depth, len(self.stack))
-        raising = [index for index, op in enumerate(block.all_ops()) if op.spec.raises]
+        raising = [index for index, op in enumerate(block.all_ops()) if op.raises]
         self.first_raising, self.last_raising = (raising[0], raising[-1]) if raising else (0, -1)
         if self.preds[block] or block in self.handled:
             self.pad_loop_header(block)
@@ -132,7 +143,9 @@ class Emission:
         (CPython 3.11, ``Python/ceval.c``: JUMP_BACKWARD checks after it has jumped).
         """
         handler = block.handler
-        if handler is None or not any(self.order[p] >= self.order[block] for p in self.preds[block]):
+        if handler is None or not any(
+            self.order[p] >= self.order[block] for p in self.preds[block]
+        ):
             return
         self.wanted_key = (handler.target, len(handler.args), handler.lasti)
         if self.table.SIGNAL_AT_TARGET and self.region_key != self.wanted_key:
@@ -171,7 +184,7 @@ class Emission:
             return
         if tuple(self.stack[: len(handler.args)]) == handler.args:
             self.wanted_key = (handler.target, len(handler.args), handler.lasti)
-        elif op.spec.raises and op.name != "jump":
+        elif op.raises and op.name != "jump":
             raise UnsupportedBytecode(f"{op.name} may raise while the stack is not in order")
 
     def settle(self, args: tuple[Value, ...]) -> None:

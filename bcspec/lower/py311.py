@@ -114,7 +114,11 @@ def _load_global(em: Emission, op: Op) -> None:
     """LOAD_GLOBAL, together with the NULL right below it when there is one."""
     code = em.code
     last = code[-1] if len(code) else None
-    if last is not None and getattr(last, "name", "") == "PUSH_NULL" and em.region_key == em.wanted_key:
+    if (
+        last is not None
+        and getattr(last, "name", "") == "PUSH_NULL"
+        and em.region_key == em.wanted_key
+    ):
         code.pop()
         em.instr("LOAD_GLOBAL", (True, op.arg))
     else:

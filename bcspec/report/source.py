@@ -74,7 +74,9 @@ class _Writer:
                 "none": f"{operands[0]} is None",
                 "not_none": f"{operands[0]} is not None",
             }[term.arg]
-            self.lines.append(f"    if {test}: {self.goto(taken.target)} else {self.goto(other.target)}")
+            self.lines.append(
+                f"    if {test}: {self.goto(taken.target)} else {self.goto(other.target)}"
+            )
         elif term.name == "jump":
             self.lines.append(f"    {self.goto(block.edges[0].target)}")
         elif term.name == "for_iter":

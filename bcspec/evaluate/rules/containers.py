@@ -169,9 +169,14 @@ def dict_update(ev: Evaluator, op: Op) -> None:
     container = env[op.operands[op.spec.keeps - 1]].aval
     target = ev.object(container, "dict")
     pairs = dict_pairs(ev, env[op.operands[-1]].aval)
-    clash = target is not None and pairs is not None and op.name == "dict_merge" and (
-        {hold.obj for hold in target.tag} & {key for key, _ in pairs}
-        or not all(type(key) is str for key, _ in pairs)
+    clash = (
+        target is not None
+        and pairs is not None
+        and op.name == "dict_merge"
+        and (
+            {hold.obj for hold in target.tag} & {key for key, _ in pairs}
+            or not all(type(key) is str for key, _ in pairs)
+        )
     )
     if target is None or pairs is None or clash:
         for value in op.operands[: op.spec.keeps]:
@@ -287,5 +292,3 @@ def get_iter(ev: Evaluator, op: Op) -> None:
         begin_iteration(ev, aval)
     ev.grab()
     ev.give(op, Entry(aval))
-
-

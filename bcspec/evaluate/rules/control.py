@@ -227,5 +227,3 @@ def send(ev: Evaluator, op: Op) -> None:
     ev.take(op)
     ev.realise_hand()
     ev.fork("send", op.arg, 1)
-
-

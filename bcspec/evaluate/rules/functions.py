@@ -6,13 +6,34 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorT
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
-from ..attributes import Bound, Found, Getter, class_part, const_attribute, static_lookup, virtual_attribute
+from ..attributes import (
+    Bound,
+    Found,
+    Getter,
+    class_part,
+    const_attribute,
+    static_lookup,
+    virtual_attribute,
+)
 from ..builtin_calls import BUILTINS, METHODS
-from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, FunctionTag, Hold, Marker, Ref, Tmp, VObj
+from ..domain import (
+    NULL,
+    UNBOUND,
+    AVal,
+    Const,
+    Dyn,
+    Entry,
+    FunctionTag,
+    Hold,
+    Marker,
+    Ref,
+    Tmp,
+    VObj,
+)
 from ..instances import instantiate
 from ..machine import known_type
-from ..unfold import callee_of, can_unfold, sequence_items, static_refusal, unfold
 from ..source import source_of
+from ..unfold import callee_of, can_unfold, sequence_items, static_refusal, unfold
 from .registry import residual, residual_hand, rule
 
 if TYPE_CHECKING:
@@ -44,7 +65,9 @@ def typed_attribute(ev: Evaluator, cls: type, name: str) -> Found | None:
         return Getter(raw.fget)
     shadowable = hasattr(cls, "__dictoffset__") and cls.__dictoffset__ != 0
     knowledge = ev.request.knowledge
-    declared = cls in knowledge.frozen_types or cls in knowledge.unshadowed or cls in ev.declared_types
+    declared = (
+        cls in knowledge.frozen_types or cls in knowledge.unshadowed or cls in ev.declared_types
+    )
     if shadowable and not declared:
         return None
     return class_part(ev, cls, name, raw)
@@ -238,7 +261,9 @@ def call_ex(ev: Evaluator, op: Op) -> None:
         residual_hand(ev, op)
         return
     positional = [Entry(item) for item in items]
-    keywords = {k.obj: Entry(v) for k, v in zip(table.tag, table.kids, strict=True)} if table else {}
+    keywords = (
+        {k.obj: Entry(v) for k, v in zip(table.tag, table.kids, strict=True)} if table else {}
+    )
     function = hand[1] if hand[0].aval is NULL else hand[0]
     if fold_call(ev, op, function, positional, keywords):
         return

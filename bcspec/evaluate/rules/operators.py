@@ -138,7 +138,11 @@ def compare_op(ev: Evaluator, op: Op) -> None:
 
 def compared_by_identity(comparison: str, left: AVal, right: AVal) -> Const | None:
     """``==`` and ``!=`` on objects whose classes do not define them (functions, classes)."""
-    if comparison not in ("==", "!=") or not isinstance(left, Const) or not isinstance(right, Const):
+    if (
+        comparison not in ("==", "!=")
+        or not isinstance(left, Const)
+        or not isinstance(right, Const)
+    ):
         return None
     for obj in (left.obj, right.obj):
         if type(obj).__eq__ is not object.__eq__ or type(obj).__ne__ is not object.__ne__:
@@ -163,7 +167,9 @@ def identical(ev: Evaluator, left: AVal, right: AVal) -> bool | None:
         if isinstance(left, Ref) and isinstance(right, Ref):
             return left.id == right.id
         other = right if isinstance(left, Ref) else left
-        return False if isinstance(other, Const) or known_type(other) in (bool, type(None)) else None
+        return (
+            False if isinstance(other, Const) or known_type(other) in (bool, type(None)) else None
+        )
     if isinstance(left, Const) and isinstance(right, Const):
         return identical_constants(left.obj, right.obj)
     for one, two in ((left, right), (right, left)):
@@ -202,7 +208,11 @@ def contained(ev: Evaluator, item: AVal, container: AVal) -> bool | None:
         if is_atomic(container.obj) and kind in (str, bytes, tuple, frozenset):
             result = fold(lambda i, c: i in c, item, container)
             return None if result is None else bool(result.obj)
-        if container.deep and kind in (list, dict, set, tuple) and all(map(is_atomic, container.obj)):
+        if (
+            container.deep
+            and kind in (list, dict, set, tuple)
+            and all(map(is_atomic, container.obj))
+        ):
             return item.obj in container.obj
         return None
     obj = ev.object(container, "tuple", "list", "dict")
@@ -222,7 +232,11 @@ def format_value(ev: Evaluator, op: Op) -> None:
     hand = ev.state.hand
     value = hand[0].aval
     convert = {0: None, 1: str, 2: repr, 3: ascii}[op.arg & 3]
-    if op.arg & 4 or not isinstance(value, Const) or type(value.obj) not in (int, str, bool, type(None)):
+    if (
+        op.arg & 4
+        or not isinstance(value, Const)
+        or type(value.obj) not in (int, str, bool, type(None))
+    ):
         residual_hand(ev, op)
         return
     text = format(convert(value.obj) if convert else value.obj)

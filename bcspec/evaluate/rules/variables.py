@@ -15,6 +15,7 @@ from .registry import residual, rule
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
 
+
 @rule("const")
 def const(ev: Evaluator, op: Op) -> None:
     ev.give(op, ev.const_entry(op.arg))
