@@ -13,9 +13,9 @@ def _roundtrip(args: argparse.Namespace) -> int:
 
 
 def _cpython(args: argparse.Namespace) -> int:
-    from ..selftest import cpython
+    from ..selftest.cpython import main
 
-    return cpython.main(args.names, transform=args.transform, show=args.show)
+    return main(args.names, transform=args.transform, show=args.show)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
