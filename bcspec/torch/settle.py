@@ -83,4 +83,5 @@ def specialised(
         log.exception("%s stays generic: unexpected error", generic.__qualname__)
         return generic
     internals.skip_code()(function.__code__)
+    log.debug("%s specialised", generic.__qualname__)
     return function
