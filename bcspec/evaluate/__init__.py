@@ -79,6 +79,9 @@ def demand(request: Request, restart: Restart) -> None:
         demands.real_cells.add(restart.demand)
     elif restart.kind == "no_unfold":
         demands.no_unfold[restart.demand] = restart.why
+    elif restart.kind == "too_big" and demands.unroll:
+        demands.unroll = False
+        demands.widened.clear()
     else:
         code = request.function.__code__
         raise SpecializationError(

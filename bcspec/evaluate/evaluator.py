@@ -236,7 +236,8 @@ class Evaluator(Machine):
         """Whether the budget of variants of a point is used up.
 
         Unrolling a loop whose control is static passes no dynamic branch that was not passed
-        before; a dynamic loop passes one in every round.
+        before; a dynamic loop passes one in every round.  Paths that arrive together come from the
+        two sides of a dynamic branch.
         """
         known = [description for description, _, _ in variants]
         for description in descriptions:
@@ -248,6 +249,8 @@ class Evaluator(Machine):
         limits = self.request.limits
         if is_handler_start(state):
             return len(known) > limits.handler_variants
+        if len(known) > limits.variants and any(d != descriptions[0] for d in descriptions):
+            return True
         forks = {forks for _, forks, _ in variants} | {a.state.forks for a in arrivals}
         return len(forks) > limits.variants or len(known) > limits.unrolled
 

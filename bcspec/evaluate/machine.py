@@ -180,6 +180,13 @@ class Machine:
         """Let go of an entry that no residual operation wants."""
         if entry.temp is not None:
             self.emit("drop", None, (entry.temp,))
+        elif isinstance(entry.aval, Ref):
+            obj = self.state.heap[entry.aval.id]
+            loose = [kid.value for kid in obj.kids if isinstance(kid, Tmp)]
+            for value in reversed(loose):  # a container whose items are still on the stack
+                self.emit("drop", None, (value,))
+            if loose:
+                self.state.heap[entry.aval.id] = obj.with_kids(())
 
     def discard_hand(self) -> None:
         for entry in reversed(self.grab()):

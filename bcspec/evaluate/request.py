@@ -41,6 +41,7 @@ class Demands:
     no_unfold: dict[CodeType, str] = field(default_factory=dict)
     widened: dict[Any, dict[Any, bool]] = field(default_factory=dict)
     rounds: int = 0
+    unroll: bool = True
 
 
 @dataclass(slots=True)

@@ -277,7 +277,7 @@ def get_len(ev: Evaluator, op: Op) -> None:
 def get_iter(ev: Evaluator, op: Op) -> None:
     ev.take(op)
     aval = ev.state.hand[0].aval
-    source = iteration_source(ev, aval)
+    source = iteration_source(ev, aval) if ev.request.demands.unroll else None
     if source is not None:
         ev.discard_hand_keeping(source)
         give_virtual(ev, op, VObj("iterator", 0, (source,)))

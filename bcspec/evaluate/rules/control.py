@@ -62,13 +62,18 @@ def for_iter(ev: Evaluator, op: Op) -> None:
     frame = ev.state.top
     entry = frame.env[op.operands[0]]
     iterator = ev.object(entry.aval, "iterator", "zipped", "generator")
-    if iterator is None:
+    if iterator is None or not steps_known(iterator):
         ev.make_physical(ev.state.top, op.operands[0])
         ev.fork("for_iter", None, 1)
     elif iterator.kind != "generator":
         step(ev, op, entry.aval, iterator)
     else:
         resume(ev, entry.aval, iterator, "iterate")
+
+
+def steps_known(iterator: VObj) -> bool:
+    """Whether what an iterator steps through is still virtual (it may have escaped since)."""
+    return iterator.kind == "generator" or all(isinstance(k, (Const, Ref)) for k in iterator.kids)
 
 
 def step(ev: Evaluator, op: Op, ref: AVal, iterator: VObj) -> None:
