@@ -200,10 +200,8 @@ class Evaluator(Machine):
         if wide:
             self.widen_all(arrivals, wide)
         descriptions = [describe(arrival.state) for arrival in arrivals]
-        if is_handler_start(arrivals[0].state):
-            descriptions = self.give_up_precision(
-                point, variants, arrivals, descriptions, only=not_both_constant
-            )
+        worthless = not_both_constant if is_handler_start(arrivals[0].state) else both_unknown
+        descriptions = self.give_up_precision(point, variants, arrivals, descriptions, worthless)
         if self.exhausted(variants, arrivals, descriptions):
             descriptions = self.give_up_precision(point, variants, arrivals, descriptions)
         begun: list[tuple[State, Block]] = []
@@ -388,6 +386,11 @@ def not_both_constant(one: Any, two: Any) -> bool:
     some of them on is no reason for another version of the handler, a different constant is.
     """
     return not (isinstance(one, tuple) and isinstance(two, tuple) and one[0] == two[0] == "c")
+
+
+def both_unknown(one: Any, two: Any) -> bool:
+    """Whether two descriptions of a place tell nothing but whether and where a value is."""
+    return all(d is UNBOUND or (isinstance(d, tuple) and d[0] in ("d", "t")) for d in (one, two))
 
 
 def add_differences(

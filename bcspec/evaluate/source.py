@@ -11,7 +11,7 @@ from ..lift import lift
 #: Names whose mention means that a function looks at frames, or at its own locals.
 FRAME_OBSERVERS: frozenset[str] = frozenset(
     {
-        "locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "stack", "_getframemodulename",
+        "locals", "vars", "dir", "eval", "exec", "_getframe", "currentframe", "_getframemodulename",
         "getouterframes", "getinnerframes", "f_locals", "f_back", "extract_stack", "format_stack", "print_stack",
         "walk_stack", "set_trace", "breakpoint",
     }
@@ -52,13 +52,19 @@ class Source:
         self.unread = frozenset(fn.varnames) - read
         self.returns = names.count("return_value")
         self.yields = "yield_value" in names or "send" in names
-        self.observes_frames = not FRAME_OBSERVERS.isdisjoint(code.co_names)
+        self.observes_frames = looks_at_frames(code)
         self.uses_names = not {"load_name", "store_name", "import_star"}.isdisjoint(names)
 
     @property
     def is_suspendable(self) -> bool:
         """Whether a call makes a generator or a coroutine."""
         return bool(self.fn.flags & (0x20 | 0x80 | 0x200))
+
+
+def looks_at_frames(code: CodeType) -> bool:
+    """Whether `code` names something that looks at frames or at its own locals."""
+    names = set(code.co_names)
+    return not FRAME_OBSERVERS.isdisjoint(names) or {"inspect", "stack"} <= names
 
 
 def _successors(block: Block) -> Iterator[Block]:

@@ -2,10 +2,11 @@
 
 from .check import IRCheckError, check
 from .model import CLASH, Block, Edge, Function, Handler, Op, Value
-from .ops import OPS, OpSpec
+from .ops import BINARY_OPERATORS, OPS, OpSpec
 from .printer import format_function
 
 __all__ = [
+    "BINARY_OPERATORS",
     "CLASH",
     "OPS",
     "Block",

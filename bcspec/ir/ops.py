@@ -107,4 +107,9 @@ def _table() -> dict[str, OpSpec]:
 
 OPS: dict[str, OpSpec] = _table()
 
+#: What `binary_op` takes as its argument, in the order of the interpreter's numbering
+#: (CPython, ``Include/opcode.h``); the forms with ``=`` work in place.
+BINARY_OPERATORS: list[str] = "+ & // << @ * % | ** >> - / ^".split()
+BINARY_OPERATORS += [f"{operator}=" for operator in BINARY_OPERATORS]
+
 TERMINATORS: frozenset[str] = frozenset(name for name, spec in OPS.items() if spec.terminator)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..ir import BINARY_OPERATORS
+
 if TYPE_CHECKING:
     from .common import Simulation
 
@@ -192,7 +194,7 @@ LIFT: dict[str, Any] = {
     "STORE_ATTR": _simple("store_attr", 2, 0, arg=_same),
     "DELETE_ATTR": _simple("delete_attr", 1, 0, arg=_same),
     "LOAD_METHOD": _simple("load_method", 1, 2, arg=_same),
-    "BINARY_OP": _simple("binary_op", 2, 1, arg=_same),
+    "BINARY_OP": _simple("binary_op", 2, 1, arg=lambda arg: BINARY_OPERATORS[arg]),
     "BINARY_SUBSCR": _simple("binary_subscr", 2, 1),
     "STORE_SUBSCR": _simple("store_subscr", 3, 0),
     "DELETE_SUBSCR": _simple("delete_subscr", 2, 0),

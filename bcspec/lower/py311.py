@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bytecode import UNSET, Compare
+from bytecode import UNSET, BinaryOp, Compare
 
 from ..errors import UnsupportedBytecode
+from ..ir import BINARY_OPERATORS
 
 if TYPE_CHECKING:
     from ..ir import Op
@@ -264,7 +265,7 @@ EMIT: dict[str, Any] = {
     "store_attr": _simple("STORE_ATTR", _arg),
     "delete_attr": _simple("DELETE_ATTR", _arg),
     "load_method": _simple("LOAD_METHOD", _arg),
-    "binary_op": _simple("BINARY_OP", _arg),
+    "binary_op": _simple("BINARY_OP", lambda em, op: BinaryOp(BINARY_OPERATORS.index(op.arg))),
     "binary_subscr": _simple("BINARY_SUBSCR"),
     "store_subscr": _simple("STORE_SUBSCR"),
     "delete_subscr": _simple("DELETE_SUBSCR"),

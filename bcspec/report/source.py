@@ -7,7 +7,6 @@ from typing import Any
 
 from ..ir import Block, Function, Op, Value
 
-_BINARY = ["+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^"]
 _UNARY = {"unary_negative": "-", "unary_positive": "+", "unary_invert": "~", "unary_not": "not "}
 
 
@@ -123,7 +122,7 @@ _EXPRESSIONS: dict[str, Any] = {
     "load_global": lambda w, op, _: op.arg,
     "load_attr": lambda w, op, o: f"{o[0]}.{op.arg}",
     "copy": lambda w, op, o: o[0],
-    "binary_op": lambda w, op, o: f"({o[0]} {_BINARY[op.arg % 13]} {o[1]})",
+    "binary_op": lambda w, op, o: f"({o[0]} {op.arg.removesuffix('=')} {o[1]})",
     "binary_subscr": _item,
     "compare_op": lambda w, op, o: f"({o[0]} {op.arg} {o[1]})",
     "is_op": lambda w, op, o: f"({o[0]} {'is not' if op.arg else 'is'} {o[1]})",

@@ -104,7 +104,7 @@ def graph_knowledge(parts: list[Any]) -> Knowledge:
             known.freeze(part, _FIXED)
             # C `apply` returns what `forward` returned: `finalize` ends with `tuple(...)`.
             known.result_types[c_apply(part)] = tuple
-            known.no_unfold.update({each: reason for each, reason in rare_paths(part)})
+            known.no_unfold.update(dict(rare_paths(part)))
         elif isinstance(part, (list, dict)):
             known.freeze(part, _FIXED)
         elif belongs_to_aot(type(part)):

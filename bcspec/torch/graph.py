@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from . import internals
-from .chain import graph_knowledge, is_compiled_function, reachable
+from .chain import is_compiled_function, reachable
 from .settle import GENERIC, settling
 
 log = logging.getLogger("bcspec.torch")

@@ -28,7 +28,11 @@ FROZEN_TYPES: tuple[tuple[str, str, str], ...] = (
     ),
     ("torch._functorch._aot_autograd.schemas", "InputAliasInfo", "a frozen description"),
     ("torch._functorch._aot_autograd.schemas", "OutputAliasInfo", "a frozen description"),
-    ("torch._functorch._aot_autograd.schemas", "PlainTensorMeta", "a description, set at compile time"),
+    (
+        "torch._functorch._aot_autograd.schemas",
+        "PlainTensorMeta",
+        "a description, set at compile time",
+    ),
     (
         "torch._functorch._aot_autograd.schemas",
         "SubclassCreationMeta",
@@ -178,7 +182,7 @@ def torch_knowledge() -> Knowledge:
         for callee, cls in zip(found(*function), found(*result)):
             known.result_types[callee] = cls
     for module, name, reason in UNSHADOWED:
-        known.unshadowed.update({cls: reason for cls in found(module, name)})
+        known.unshadowed.update(dict.fromkeys(found(module, name), reason))
     for holder, attribute, result in ATTRIBUTE_TYPES:
         for obj, cls in zip(found(*holder), found(*result)):
             known.attribute_types[id(obj), attribute] = cls
@@ -233,6 +237,10 @@ def read_config(owner: Any, attribute: str) -> Reading | None:
     if not isinstance(value, (bool, type(None))):
         return None
     guard = EntryGuard(
-        override, "get", present, "configuration may change between calls, in any context", call=True
+        override,
+        "get",
+        present,
+        "configuration may change between calls, in any context",
+        call=True,
     )
     return Reading(value, "configuration, read at each call", guard)

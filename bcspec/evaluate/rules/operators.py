@@ -15,11 +15,13 @@ from .registry import residual_hand, rule
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
 
-#: Argument of BINARY_OP; see ``Include/opcode.h``.  In-place forms (from 13) act alike here.
-BINARY = [
-    operator.add, operator.and_, operator.floordiv, operator.lshift, operator.matmul, operator.mul,
-    operator.mod, operator.or_, operator.pow, operator.rshift, operator.sub, operator.truediv, operator.xor,
-]  # fmt: skip
+#: In-place forms act alike on the immutable operands that are folded.
+BINARY = {
+    "+": operator.add, "&": operator.and_, "//": operator.floordiv, "<<": operator.lshift,
+    "@": operator.matmul, "*": operator.mul, "%": operator.mod, "|": operator.or_,
+    "**": operator.pow, ">>": operator.rshift, "-": operator.sub, "/": operator.truediv,
+    "^": operator.xor,
+}  # fmt: skip
 
 COMPARE = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq,
@@ -74,7 +76,7 @@ def give_folded(ev: Evaluator, op: Op, result: Const) -> None:
 def binary_op(ev: Evaluator, op: Op) -> None:
     ev.take(op)
     left, right = (entry.aval for entry in ev.state.hand)
-    result = fold(BINARY[op.arg % 13], left, right)
+    result = fold(BINARY[op.arg.removesuffix("=")], left, right)
     if result is not None:
         give_folded(ev, op, result)
     elif not concatenate(ev, op, left, right):
@@ -83,11 +85,11 @@ def binary_op(ev: Evaluator, op: Op) -> None:
 
 def concatenate(ev: Evaluator, op: Op, left: AVal, right: AVal) -> bool:
     """``+`` on known sequences of the same type gives a virtual one."""
-    if op.arg not in (0, 13):
+    if op.arg not in ("+", "+="):
         return False
     for type_ in (tuple, list):
         first, second = typed_items(ev, left, type_), typed_items(ev, right, type_)
-        in_place = op.arg == 13 and type_ is list
+        in_place = op.arg == "+=" and type_ is list
         if first is not None and second is not None and not in_place:
             ev.discard_hand_keeping(*first, *second)
             kids = (*first, *second)
