@@ -60,7 +60,9 @@ def bare_call(x: torch.Tensor) -> Callable[[], object]:
     torch.compile(fresh_copy(add_one), backend=capture)(x)
     wrapper = DisableWrapper.of(graphs[0])
     assert wrapper is not None, "the stock backend returned no disable wrapper"
-    calls = [part.current_callable for part in reachable(wrapper.function) if is_inductor_graph(part)]
+    calls = [
+        part.current_callable for part in reachable(wrapper.function) if is_inductor_graph(part)
+    ]
     call = calls[0]
     return lambda: call([x])
 
@@ -85,7 +87,9 @@ def candidates(x: torch.Tensor) -> dict[str, Callable[[], object]]:
     return calls
 
 
-def measure(mode: str, rounds: int, number: int, advance: Callable[[], object]) -> dict[str, Timing]:
+def measure(
+    mode: str, rounds: int, number: int, advance: Callable[[], object]
+) -> dict[str, Timing]:
     """Time all columns in one mode."""
     context, requires_grad = MODES[mode]
     with context():

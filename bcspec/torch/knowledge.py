@@ -137,6 +137,16 @@ NO_UNFOLD: tuple[tuple[str, str, str], ...] = (
     ("torch.fx", "Interpreter.run", "runs a whole graph"),
     ("torch.nn", "Module._call_impl", "runs user hooks"),
     ("torch.nn", "Module._wrapped_call_impl", "runs user hooks"),
+    (
+        "torch._functorch._aot_autograd.functional_utils",
+        "gen_alias_from_base",
+        "replays views of an input: work, not dispatch",
+    ),
+    (
+        "torch._dynamo.utils",
+        "mark_dynamo_propagated_dynamic_indices",
+        "marks an output: work, not dispatch",
+    ),
     ("torch.fx.traceback", "preserve_node_meta", "swaps module globals around a whole graph"),
 )
 
@@ -227,10 +237,11 @@ def read_config(owner: Any, attribute: str) -> Reading | None:
     """
     if not isinstance(owner, ModuleType) or not isinstance(owner, internals.config_module()):
         return None
-    entry = vars(owner).get("_config", {}).get(attribute)
-    override = getattr(entry, "user_override", None)
-    plain = override is not None and entry.alias is None and entry.justknob is None
-    if not plain or entry.hide or entry.deprecated:
+    entry: Any = vars(owner).get("_config", {}).get(attribute)
+    override: Any = getattr(entry, "user_override", None)
+    if override is None or entry.alias is not None or entry.justknob is not None:
+        return None
+    if entry.hide or entry.deprecated:
         return None
     present = override.get()
     value = getattr(owner, attribute)

@@ -38,7 +38,11 @@ def linear() -> Program:
 
 def mlp() -> Program:
     module = torch.nn.Sequential(
-        torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)
+        torch.nn.Linear(4, 8),
+        torch.nn.ReLU(),
+        torch.nn.Linear(8, 8),
+        torch.nn.Tanh(),
+        torch.nn.Linear(8, 2),
     )
     return Program(lambda x: module(x), lambda: (torch.randn(3, 4),), module)
 
@@ -110,7 +114,9 @@ def integer_output() -> Program:
 
 def dynamic_shape() -> Program:
     sizes = iter(range(3, 100))
-    return Program(lambda x: x * x.shape[0], lambda: (leaf(next(sizes)),), options=(("dynamic", True),))
+    return Program(
+        lambda x: x * x.shape[0], lambda: (leaf(next(sizes)),), options=(("dynamic", True),)
+    )
 
 
 def graph_break() -> Program:

@@ -169,7 +169,10 @@ def test_threads_share_a_graph():
                 if not good or torch.is_grad_enabled() != grad:
                     wrong.append((seed, step))
 
-    f_no_grad = threading.Thread(target=work, args=(0, True)), threading.Thread(target=work, args=(7, False))
+    f_no_grad = (
+        threading.Thread(target=work, args=(0, True)),
+        threading.Thread(target=work, args=(7, False)),
+    )
     for thread in f_no_grad:
         thread.start()
     for thread in f_no_grad:
@@ -280,7 +283,9 @@ def test_weights_die_with_their_graph():
 
 
 def specialisations(caplog):
-    return [r for r in caplog.records if r.name == "bcspec.torch" and "specialised" in r.getMessage()]
+    return [
+        r for r in caplog.records if r.name == "bcspec.torch" and "specialised" in r.getMessage()
+    ]
 
 
 def test_install_covers_every_backend(caplog):
@@ -312,7 +317,9 @@ def test_environment_switch(monkeypatch, caplog):
 
 
 def test_missing_internal_is_one_warning(monkeypatch):
-    monkeypatch.setattr(internals, "missing", lambda: ["gone (checked on torch 2.13): no such thing"])
+    monkeypatch.setattr(
+        internals, "missing", lambda: ["gone (checked on torch 2.13): no such thing"]
+    )
     layer._complete.cache_clear()
     try:
         with pytest.warns(RuntimeWarning, match="gone"):
@@ -339,7 +346,9 @@ def test_options_pass_through_to_inductor():
     assert f(torch.ones(2)).tolist() == [2.0, 2.0]
     torch._dynamo.reset()
     with pytest.raises(Exception, match="Unexpected optimization option"):
-        torch.compile(lambda x: x + 1, backend="bcspec", options={"no_such_option": 1})(torch.ones(2))
+        torch.compile(lambda x: x + 1, backend="bcspec", options={"no_such_option": 1})(
+            torch.ones(2)
+        )
 
 
 def test_backend_keeps_its_identity():
