@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 
@@ -64,6 +65,8 @@ class Knowledge:
         stable_types: values of these types count as definitions when a module global names them.
         unshadowed: classes whose instances never hide a method by an attribute.
         attribute_types: exact type of an attribute of an object (by ``id`` and name).
+        equivalents: functions in whose place another one is called: one that sets up what is the
+            case wherever the residual function runs, and what it wraps.
     """
 
     frozen_types: dict[type, str] = field(default_factory=dict)
@@ -83,6 +86,7 @@ class Knowledge:
     stable_types: dict[type, str] = field(default_factory=dict)
     unshadowed: dict[type, str] = field(default_factory=dict)
     attribute_types: dict[tuple[int, str], type] = field(default_factory=dict)
+    equivalents: dict[FunctionType, Callable[..., Any]] = field(default_factory=dict)
 
     def freeze(self, obj: Any, reason: str) -> None:
         """Declare that the attributes and items of `obj` never change."""

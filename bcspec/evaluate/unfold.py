@@ -56,6 +56,9 @@ def callee_of(ev: Evaluator, aval: AVal) -> Callee | None:
 def const_callee(ev: Evaluator, obj: Any) -> Callee | None:
     """Look through bound methods, partials and callable instances."""
     if isinstance(obj, types.FunctionType):
+        equivalent = ev.request.knowledge.equivalents.get(obj)
+        if equivalent is not None:
+            return const_callee(ev, equivalent)
         return Callee(
             code=obj.__code__,
             globals=obj.__globals__,

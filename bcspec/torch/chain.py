@@ -66,6 +66,11 @@ def is_compiled_function(obj: Any) -> bool:
     )
 
 
+def is_inductor_graph(obj: Any) -> bool:
+    """Whether `obj` is a graph compiled by Inductor, whose generated code leaves everything in place."""
+    return isinstance(obj, internals.inductor_graph())
+
+
 def torch_modules() -> list[str]:
     """Names of torch's own modules, as far as they are imported."""
     return [name for name in sys.modules if name == "torch" or name.startswith("torch.")]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import internals
+from .entry import enter
+from .frames import stop
 from .graph import prepare
 from .layer import enabled
 
@@ -21,19 +23,25 @@ def install() -> None:
     """
     if _installed or not enabled():
         return
-    cls = internals.aot_autograd_backend()
+    _after(internals.aot_autograd_backend(), lambda _, compiled: prepare(compiled))
+    _after(internals.optimize_context(), enter)
+
+
+def _after(cls: type, change: Callable[[Any, Any], Any]) -> None:
+    """Have what calling an instance of `cls` gives go through `change(instance, result)`."""
     generic = cls.__call__
 
     @functools.wraps(generic)
-    def compile_and_prepare(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return prepare(generic(self, *args, **kwargs))
+    def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return change(self, generic(self, *args, **kwargs))
 
-    cls.__call__ = compile_and_prepare  # type: ignore[method-assign]
+    cls.__call__ = changed  # type: ignore[method-assign]
     _installed.append((cls, generic))
 
 
 def uninstall() -> None:
     """Leave graphs compiled from now on generic; those already compiled keep their wrappers."""
+    stop()
     while _installed:
         cls, generic = _installed.pop()
         cls.__call__ = generic  # type: ignore[method-assign]

@@ -99,6 +99,55 @@ def config_unset() -> Any:
     return resolve("torch.utils._config_module", "_UNSET_SENTINEL")
 
 
+@internal("2.13")
+def optimize_context() -> type:
+    """The class of the object whose `__call__` makes the wrapper that `torch.compile` returns."""
+    found = resolve("torch._dynamo.eval_frame", "OptimizeContext")
+    return found if callable(found.__call__) else object
+
+
+@internal("2.13")
+def register_frame_hook() -> Callable[[Callable[[CodeType, CodeType], None]], Any]:
+    """Registers a function that is given each frame that Dynamo transforms, before and after."""
+    return resolve("torch._dynamo.convert_frame", "register_bytecode_hook")
+
+
+@internal("2.13")
+def cache_entries() -> Callable[[CodeType, int], list[Any]]:
+    """Dynamo's cache entries for a code object, most recently used first.
+
+    An entry must not outlive the moment: one that is kept across `torch._dynamo.reset()` dangles.
+    """
+    return resolve("torch._C._dynamo.eval_frame", "_get_cache_entries_for_region")
+
+
+@internal("2.13")
+def innermost_backend() -> Callable[[Any], Any]:
+    """The backend behind one of Dynamo's callbacks."""
+    return resolve("torch._dynamo.eval_frame", "innermost_backend")
+
+
+@internal("2.13")
+def stance_is_default() -> Callable[[], bool]:
+    """Whether `torch.compiler.set_stance` has changed nothing."""
+    eval_frame = resolve("torch._dynamo.eval_frame")
+    default = eval_frame.DynamoStance()
+    return lambda: eval_frame._stance == default
+
+
+@internal("2.13")
+def inductor_graph() -> type:
+    """The class of a graph that Inductor has compiled."""
+    return resolve("torch._inductor.output_code", "CompiledFxGraph")
+
+
+@internal("2.13")
+def recorders() -> tuple[Any, ...]:
+    """What Dynamo's frames call around a graph for the profiler."""
+    utils = resolve("torch._dynamo.utils")
+    return (utils.record_pregraph_bytecode_enter, utils.record_pregraph_bytecode_exit)
+
+
 class DisableWrapper:
     """A `torch._dynamo.disable` wrapper, and the function that it calls.
 
@@ -131,6 +180,19 @@ class DisableWrapper:
     def function(self, function: Any) -> None:
         self.cell.cell_contents = function
         setattr(self.wrapper, _WRAPPED, function)
+
+
+#: What Dynamo's context may run around each call, by what made it: a patch of its own configuration,
+#: read while a frame is compiled, and the tagging of module classes, done once.
+_AROUND_CALLS = (
+    "ConfigModule._make_closure_patcher.<locals>.change",
+    "_TorchDynamoContext.__init__.<locals>.call_on_enter",
+)
+
+
+def matters_for_compiling_only(hook: Any) -> bool:
+    """Whether what a context runs around each call is without effect when nothing is compiled."""
+    return getattr(hook, "__qualname__", None) in _AROUND_CALLS
 
 
 _WRAPPED = "_torchdynamo_orig_callable"

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from ..errors import BcspecError
+from ..install import record_of
 from . import internals
 from .chain import graph_knowledge, reachable
 from .residual import specialise
@@ -24,6 +25,12 @@ SETTLED_AFTER = 1
 
 #: Attribute of a function that stands for a generic one.
 GENERIC = "__bcspec_generic__"
+
+
+def generic_of(function: Any) -> Any:
+    """What a function of a graph was before it settled and was specialised."""
+    record = record_of(function)
+    return getattr(record.generic if record else function, GENERIC, function)
 
 
 def settling(
