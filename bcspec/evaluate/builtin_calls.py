@@ -315,12 +315,21 @@ def dict_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry]) 
     if args:
         pairs = dict_pairs(ev, args[0].aval)
         if pairs is None:
-            return False
+            return makes_pairs(ev, args[0].aval) and open_model(ev, op, models.dict_, args)
         return give(ev, op, ev.new_ref(dict_object([k for k, _ in pairs], [v for _, v in pairs])))
     if any(isinstance(entry.aval, Tmp) for entry in keywords.values()):
         return False
     values = [entry.aval for entry in keywords.values()]
     return give(ev, op, ev.new_ref(dict_object(list(keywords), values)))
+
+
+def makes_pairs(ev: Evaluator, aval: AVal) -> bool:
+    """Whether an iterable gives tuples of two: `dict` has an error of its own for anything else."""
+    if not isinstance(aval, Ref) or ev.state.heap[aval.id].kind != "gencall":
+        return False
+    function, *args = ev.state.heap[aval.id].kids
+    assert isinstance(function, Const)
+    return function.obj is enumerate or (function.obj is zip and len(args) == 2)
 
 
 def lazily(known: Callable[[Evaluator, list[Entry]], bool]) -> Rule:

@@ -37,6 +37,13 @@ def tuple_(iterable):
     return (*result,)
 
 
+def dict_(pairs):
+    result = {}
+    for key, value in pairs:
+        result[key] = value
+    return result
+
+
 def enumerate_(iterable, start=0):
     for item in iterable:
         yield start, item

@@ -71,9 +71,10 @@ def is_inductor_graph(obj: Any) -> bool:
     return isinstance(obj, internals.inductor_graph())
 
 
-def torch_modules() -> list[str]:
-    """Names of torch's own modules, as far as they are imported."""
-    return [name for name in sys.modules if name == "torch" or name.startswith("torch.")]
+def stable_torch() -> dict[str, str]:
+    """Torch's own modules, as far as they are imported, and why their definitions stay."""
+    names = [name for name in sys.modules if name == "torch" or name.startswith("torch.")]
+    return dict.fromkeys(names, STABLE_MODULES)
 
 
 def rare_paths(cls: Any) -> Iterator[tuple[Any, str]]:
@@ -103,7 +104,7 @@ def graph_knowledge(parts: list[Any]) -> Knowledge:
         parts: what it consists of.
     """
     known = Knowledge()
-    known.stable_modules.update(dict.fromkeys(torch_modules(), STABLE_MODULES))
+    known.stable_modules.update(stable_torch())
     for part in parts:
         if is_compiled_function(part):
             known.freeze(part, _FIXED)

@@ -178,7 +178,9 @@ def specialised(
         BcspecError: it cannot be specialised.
     """
     function = shape.function
-    body = FunctionType(frame.copy, function.__globals__, function.__name__, None, function.__closure__)
+    body = FunctionType(
+        frame.copy, function.__globals__, function.__name__, None, function.__closure__
+    )
     equivalents: dict[FunctionType, Callable[..., Any]] = {}
     graphs = []
     for called in calls:
@@ -200,6 +202,7 @@ def specialised(
             knowledge.stable_globals[module, name] = "Dynamo makes this name once"  # type: ignore[index]
     restoring = not any(map(is_inductor_graph, parts))
     direct, link = make_direct(shape, body, check, restoring)
+    assert isinstance(direct, FunctionType)
     request = Request(direct, lengths={"args": shape.count}, knowledge=knowledge)
     residual = install.build(request, evaluate(request))
     watch(residual)
@@ -236,6 +239,7 @@ def enter(context: Any, generic: FunctionType) -> FunctionType:
     def compiled(*args: Any, **kwargs: Any) -> Any:
         return entry.call(*args, **kwargs)
 
+    assert isinstance(compiled, FunctionType)
     internals.skip_code()(compiled.__code__)
     internals.skip_code()(Entry.observed.__code__)
     copy_wrapper(generic, compiled)

@@ -136,6 +136,13 @@ def stance_is_default() -> Callable[[], bool]:
 
 
 @internal("2.13")
+def guard_manager() -> type:
+    """The class whose `add_lambda_guard(function, ...)` adds a guard written in Python."""
+    found = resolve("torch._C._dynamo.guards", "GuardManager")
+    return found if callable(found.add_lambda_guard) else object
+
+
+@internal("2.13")
 def inductor_graph() -> type:
     """The class of a graph that Inductor has compiled."""
     return resolve("torch._inductor.output_code", "CompiledFxGraph")

@@ -86,6 +86,7 @@ FROZEN_ATTRIBUTES: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
 #: (module, variable, reason): bound once.
 STABLE_GLOBALS: tuple[tuple[str, str, str], ...] = (
     ("torch._dynamo.utils", "_metrics_context_tls", "the thread-local object itself stays"),
+    ("torch._guards", "_TLS", "the thread-local object itself stays"),
 )
 
 #: (function, exact type of what it returns).

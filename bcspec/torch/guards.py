@@ -1,0 +1,35 @@
+"""Dynamo's guards that are Python functions: specialised when they are made, since they run at each call."""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any
+
+from ..api import partial_eval
+from ..knowledge import Knowledge
+from . import internals
+from .chain import stable_torch
+from .knowledge import torch_knowledge
+
+
+def specialised_guard(guard: Any) -> Any:
+    """A guard function without the calls that building the guard has decided.
+
+    Args:
+        guard: what is about to be added to a guard manager: a function of the guarded value.
+
+    Returns:
+        The residual function; `guard` itself where it cannot be specialised.
+    """
+    if not isinstance(guard, FunctionType):
+        return guard
+    residual = partial_eval(guard, knowledge=_knowledge())
+    if residual is not guard:
+        internals.skip_code()(residual.__code__)
+    return residual
+
+
+@functools.cache
+def _knowledge() -> Knowledge:
+    return torch_knowledge().merged(Knowledge(stable_modules=stable_torch()))
