@@ -51,7 +51,7 @@ def test_residual(path: Path, match: re.Match[str]):
     if os.environ.get("BCSPEC_UPDATE_IR"):
         text = path.read_text()
         old = match[0]
-        new = old[: match.start("residual") - match.start()] + found + "\n"
+        new = old[: match.start("residual") - match.start()] + found
         path.write_text(text.replace(old, new))
     else:
         assert found == match["residual"].strip()
