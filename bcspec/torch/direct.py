@@ -96,8 +96,7 @@ def make_unusual() -> Callable[[], bool]:
     """A function that tells whether anything is going on that the direct way does not know.
 
     Compiling (Dynamo's callback is set, a tracing context), exporting, tracing by `torch.fx` or
-    `torch.jit`, a stance, a debugger.  (A profiler that wants its events is an entry guard of every
-    graph.)  Checked on torch 2.13.
+    `torch.jit`, a stance, a profiler that wants its events, a debugger.  Checked on torch 2.13.
     """
     eval_frame = internals.resolve("torch._dynamo.eval_frame")
     callback = internals.resolve("torch._C._dynamo.eval_frame", "get_eval_frame_callback")
@@ -105,6 +104,7 @@ def make_unusual() -> Callable[[], bool]:
     is_exporting = internals.resolve("torch.compiler", "is_exporting")
     symbolic_trace = internals.resolve("torch.fx._symbolic_trace")
     is_jit_tracing = internals.resolve("torch._C", "_is_tracing")
+    profiler = internals.resolve("torch.autograd.profiler")
     default = eval_frame._stance
     gettrace = sys.gettrace
 
@@ -116,6 +116,7 @@ def make_unusual() -> Callable[[], bool]:
             or symbolic_trace._is_fx_tracing_flag
             or is_jit_tracing()
             or eval_frame._stance is not default
+            or profiler._is_profiler_enabled
             or gettrace() is not None
         )
 

@@ -17,13 +17,14 @@ from typing import Any
 
 from .. import install
 from ..api import watch
-from ..errors import BcspecError
+from ..errors import BcspecError, SpecializationError
 from ..evaluate import Request, evaluate
 from . import internals
 from .chain import graph_knowledge, is_inductor_graph, reachable
 from .direct import Shape, make_direct
 from .frames import TransformedFrame, calls_of, listen, record_of
 from .settle import generic_of
+from .stats import counts
 
 log = logging.getLogger("bcspec.torch")
 
@@ -118,14 +119,22 @@ class Entry:
             return
         if any(way.frame is frame for way in self.ways):
             return
-        shape = Shape.of(self.target, args, kwargs)
-        way = self.build(frame, check, shape) if shape is not None else None
-        if way is None or not frame.alive:
+        try:
+            with counts.timed():
+                way = self.build(frame, check, args, kwargs)
+        except BcspecError as error:
             self.declined.add(frame)
+            counts.declined[str(error)] += 1
+            log.info("%s stays generic: %s", self.generic.__qualname__, error)
             return
-        self.ways.insert(0, way)
-        frame.ended.append(_forget(self))
-        self.relink()
+        if frame.alive:
+            counts.specialised["entry"] += 1
+            log.info(
+                "%s specialised: one frame from the call to the kernel", self.generic.__qualname__
+            )
+            self.ways.insert(0, way)
+            frame.ended.append(_forget(self))
+            self.relink()
 
     def last_used(self) -> tuple[TransformedFrame, Callable[..., bool]] | None:
         """The record and the guards of Dynamo's most recent cache entry for this backend."""
@@ -137,23 +146,24 @@ class Entry:
             return (frame, cached.guard_manager.root.check) if frame is not None else None
         return None
 
-    def build(self, frame: TransformedFrame, check: Any, shape: Shape) -> Way | None:
-        """Specialise the direct way for one cache entry; None, with one logged reason, if it cannot be."""
-        name = self.generic.__qualname__
+    def build(
+        self, frame: TransformedFrame, check: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Way:
+        """Specialise the direct way for one cache entry and one way to pass arguments.
+
+        Raises:
+            SpecializationError: the frame, or the call, is not of the usual kind.
+        """
         if self.built >= MOST_BUILT:
-            log.info("%s stays generic: it was specialised %d times", name, self.built)
-            return None
-        namespace = shape.function.__globals__
-        calls = calls_of(frame.copy, namespace) if internals.stance_is_default()() else None
-        if calls is None:
-            log.info("%s stays generic: its frame does more than call one graph", name)
-            return None
+            raise SpecializationError(f"it was specialised {MOST_BUILT} times")
+        if not internals.stance_is_default()():
+            raise SpecializationError("the stance is not the default one")
+        shape = Shape.of(self.target, args, kwargs)
+        if shape is None:
+            raise SpecializationError("it is called with defaults, or is no plain function")
+        calls = calls_of(frame.copy, shape.function.__globals__)
         self.built += 1
-        try:
-            return specialised(frame, check, shape, calls, self.generic)
-        except BcspecError as error:
-            log.info("%s stays generic: %s", name, error)
-            return None
+        return specialised(frame, check, shape, calls)
 
 
 def _forget(entry: Entry) -> Callable[[TransformedFrame], None]:
@@ -163,16 +173,21 @@ def _forget(entry: Entry) -> Callable[[TransformedFrame], None]:
     def forget(frame: TransformedFrame) -> None:
         found = reference()
         if found is not None:
+            counts.invalidated += 1
             found.ways = [way for way in found.ways if way.frame is not frame]
             found.observe()
 
     return forget
 
 
-def specialised(
-    frame: TransformedFrame, check: Any, shape: Shape, calls: list[Any], generic: FunctionType
-) -> Way | None:
+def specialised(frame: TransformedFrame, check: Any, shape: Shape, calls: list[Any]) -> Way:
     """The direct way for one cache entry, with frame and graph unfolded.
+
+    Args:
+        frame: what Dynamo made of the user's function.
+        check: the root of the entry's guards.
+        shape: how the function is called.
+        calls: what the frame calls.
 
     Raises:
         BcspecError: it cannot be specialised.
@@ -181,58 +196,56 @@ def specialised(
     body = FunctionType(
         frame.copy, function.__globals__, function.__name__, None, function.__closure__
     )
-    equivalents: dict[FunctionType, Callable[..., Any]] = {}
-    graphs = []
-    for called in calls:
-        if called in internals.recorders():
-            equivalents[called] = called.__wrapped__
-            continue
-        inner = undisabled(called)
-        if inner is called:
-            log.info("%s stays generic: its frame calls %r", generic.__qualname__, called)
-            return None
-        equivalents[called] = generic_of(inner)
-        graphs.append(equivalents[called])
+    equivalents = {called: without_dynamo(called) for called in calls}
+    graphs = [equivalents[called] for called in calls if called not in internals.recorders()]
     parts = [part for graph in graphs for part in reachable(graph)]
     knowledge = graph_knowledge(parts)
     knowledge.equivalents.update(equivalents)
-    module = function.__globals__.get("__name__")
+    module = function.__globals__.get("__name__", "")
     for name in frame.copy.co_names:
         if name.startswith(DYNAMO_NAMES):
-            knowledge.stable_globals[module, name] = "Dynamo makes this name once"  # type: ignore[index]
-    restoring = not any(map(is_inductor_graph, parts))
-    direct, link = make_direct(shape, body, check, restoring)
+            knowledge.stable_globals[module, name] = "Dynamo makes this name once"
+    direct, link = make_direct(shape, body, check, not any(map(is_inductor_graph, parts)))
     assert isinstance(direct, FunctionType)
     request = Request(direct, lengths={"args": shape.count}, knowledge=knowledge)
     residual = install.build(request, evaluate(request))
     watch(residual)
     internals.skip_code()(residual.__code__)
-    log.info("%s specialised: one frame from the call to the kernel", generic.__qualname__)
     return Way(frame, residual, link)
 
 
-def undisabled(called: Any) -> Any:
-    """What Dynamo's `disable` was put around, once or more; where there is no callback it changes nothing."""
-    while (wrapper := internals.DisableWrapper.of(called)) is not None:
-        called = wrapper.function
-    return called
+def without_dynamo(called: Any) -> Callable[..., Any]:
+    """What runs when a transformed frame calls something: the graph, or what records it, without the
+    `disable` around it, which changes nothing where Dynamo's callback is not set.
+
+    Raises:
+        SpecializationError: it is neither.
+    """
+    if called in internals.recorders():
+        return called.__wrapped__  # type: ignore[no-any-return]
+    inner = called
+    while (wrapper := internals.DisableWrapper.of(inner)) is not None:
+        inner = wrapper.function
+    if inner is called:
+        raise SpecializationError(f"its frame calls {called!r}")
+    return generic_of(inner)  # type: ignore[no-any-return]
 
 
 #: How the names begin that Dynamo adds to the globals of a frame.
 DYNAMO_NAMES = ("__compiled_fn_", "__import_")
 
 
-def enter(context: Any, generic: FunctionType) -> FunctionType:
+def enter(context: Any, generic: Any) -> Any:
     """The function that users get from `torch.compile`, in front of Dynamo's wrapper.
 
     Args:
         context: Dynamo's context, which made the wrapper.
-        generic: the wrapper.
+        generic: the wrapper; a module or class that holds wrappers of its own is left as it is.
 
     Returns:
         A function with the wrapper's face; `generic` itself where nothing can be gained.
     """
-    if not understood(context, generic):
+    if not isinstance(generic, FunctionType) or not understood(context, generic):
         return generic
     entry = Entry(context, generic)
 

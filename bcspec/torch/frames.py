@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
-from ..errors import UnsupportedBytecode
+from ..errors import SpecializationError
 from ..ir import Op, Value
 from ..lift import lift
 from . import internals
@@ -108,8 +108,8 @@ _QUIET = frozenset(
 )
 
 
-def calls_of(code: CodeType, namespace: dict[str, Any]) -> list[Any] | None:
-    """What a transformed frame calls, None if it does more than move values and call.
+def calls_of(code: CodeType, namespace: dict[str, Any]) -> list[Any]:
+    """What a transformed frame calls, if it does no more than move values and call.
 
     A frame that stores into objects, branches or calls something found at run time (the function that
     resumes after a graph break, the class of a returned object) may run code that Dynamo would look at.
@@ -117,14 +117,14 @@ def calls_of(code: CodeType, namespace: dict[str, Any]) -> list[Any] | None:
     Args:
         code: the transformed code.
         namespace: its globals.
+
+    Raises:
+        UnsupportedBytecode: it cannot be read.
+        SpecializationError: it does more.
     """
-    try:
-        fn = lift(code)
-    except UnsupportedBytecode as error:
-        log.debug("%s", error)
-        return None
+    fn = lift(code)
     if len(fn.blocks) != 1:
-        return None
+        raise SpecializationError("its frame branches")
     makers: dict[Value, Op] = {}
     called: list[Any] = []
     for op in fn.blocks[0].all_ops():
@@ -132,10 +132,10 @@ def calls_of(code: CodeType, namespace: dict[str, Any]) -> list[Any] | None:
         if op.name in _QUIET:
             continue
         if op.name != "call" or op.arg:
-            return None
+            raise SpecializationError(f"its frame does more than call a graph: {op.name}")
         found = list(known_callee(op, makers, namespace))
         if not found:
-            return None
+            raise SpecializationError("its frame calls what it finds at run time")
         called += found
     return called
 

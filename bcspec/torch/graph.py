@@ -9,6 +9,7 @@ from typing import Any
 from . import internals
 from .chain import is_compiled_function, reachable
 from .settle import GENERIC, settling
+from .stats import counts
 
 log = logging.getLogger("bcspec.torch")
 
@@ -23,6 +24,7 @@ def prepare(compiled: Any) -> Any:
     Returns:
         `compiled`; when it does not look as expected it stays generic, with one logged reason.
     """
+    counts.graphs += 1
     try:
         _prepare(compiled)
     except Exception:

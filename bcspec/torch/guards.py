@@ -11,6 +11,7 @@ from ..knowledge import Knowledge
 from . import internals
 from .chain import stable_torch
 from .knowledge import torch_knowledge
+from .stats import counts
 
 
 def specialised_guard(guard: Any) -> Any:
@@ -24,8 +25,10 @@ def specialised_guard(guard: Any) -> Any:
     """
     if not isinstance(guard, FunctionType):
         return guard
-    residual = partial_eval(guard, knowledge=_knowledge())
+    with counts.timed():
+        residual = partial_eval(guard, knowledge=_knowledge())
     if residual is not guard:
+        counts.specialised["guard"] += 1
         internals.skip_code()(residual.__code__)
     return residual
 

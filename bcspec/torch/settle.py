@@ -17,6 +17,7 @@ from ..install import record_of
 from . import internals
 from .chain import graph_knowledge, reachable
 from .residual import specialise
+from .stats import counts
 
 log = logging.getLogger("bcspec.torch")
 
@@ -81,8 +82,10 @@ def specialised(
 ) -> Callable[..., Any]:
     """The residual function, or `generic` itself with one logged reason."""
     try:
-        function = specialise(generic, args, types, graph_knowledge(reachable(generic)))
+        with counts.timed():
+            function = specialise(generic, args, types, graph_knowledge(reachable(generic)))
     except BcspecError as error:
+        counts.declined[str(error)] += 1
         log.warning("%s stays generic: %s", generic.__qualname__, error)
         return generic
     except Exception:
@@ -90,5 +93,6 @@ def specialised(
         log.exception("%s stays generic: unexpected error", generic.__qualname__)
         return generic
     internals.skip_code()(function.__code__)
+    counts.specialised["graph"] += 1
     log.debug("%s specialised", generic.__qualname__)
     return function
