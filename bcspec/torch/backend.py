@@ -8,6 +8,7 @@ from typing import Any
 
 from . import internals
 from .graph import prepare
+from .install import BACKEND, backend_is_called, hook
 from .layer import enabled
 
 
@@ -29,7 +30,18 @@ def bcspec(
         What Inductor raises; bcspec itself never does.
     """
     compiled = internals.inductor_wrapper()(mode, options, None)(gm, example_inputs)
-    return prepare(compiled) if enabled() else compiled
+    return specialising(compiled)
+
+
+setattr(bcspec, BACKEND, True)
+
+
+def specialising(compiled: Any) -> Any:
+    """What a bcspec backend returns for what another one has compiled."""
+    if not enabled():
+        return compiled
+    backend_is_called()
+    return prepare(compiled)
 
 
 def backend(inner: str | Callable[..., Any] = "inductor") -> Callable[..., Any]:
@@ -42,6 +54,7 @@ def backend(inner: str | Callable[..., Any] = "inductor") -> Callable[..., Any]:
         The backend: `torch.compile(f, backend=bcspec.torch.backend("aot_eager"))`. The same object
         for the same `inner`, since Dynamo's caches know backends by identity.
     """
+    hook("backend")
     return bcspec if inner == "inductor" else _around(inner)
 
 
@@ -49,10 +62,10 @@ def backend(inner: str | Callable[..., Any] = "inductor") -> Callable[..., Any]:
 def _around(inner: str | Callable[..., Any]) -> Callable[..., Any]:
     compile_inner = internals.lookup_backend()(inner)
 
-    def specialising(gm: Any, example_inputs: Any, **kwargs: Any) -> Callable[..., Any]:
-        compiled = compile_inner(gm, example_inputs, **kwargs)
-        return prepare(compiled) if enabled() else compiled
+    def around(gm: Any, example_inputs: Any, **kwargs: Any) -> Callable[..., Any]:
+        return specialising(compile_inner(gm, example_inputs, **kwargs))
 
     name = inner if isinstance(inner, str) else getattr(inner, "__name__", "backend")
-    specialising.__name__ = f"bcspec_{name}"
-    return specialising
+    around.__name__ = f"bcspec_{name}"
+    setattr(around, BACKEND, True)
+    return around

@@ -140,7 +140,7 @@ class Entry:
         """The record and the guards of Dynamo's most recent cache entry for this backend."""
         backend = internals.innermost_backend()(self.context.callback)
         for cached in internals.cache_entries()(self.code, -1):
-            if cached.backend is not backend:
+            if cached.backend != backend:
                 continue
             frame = record_of(cached.code)
             return (frame, cached.guard_manager.root.check) if frame is not None else None

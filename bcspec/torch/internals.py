@@ -127,12 +127,27 @@ def innermost_backend() -> Callable[[Any], Any]:
     return resolve("torch._dynamo.eval_frame", "innermost_backend")
 
 
+def registered_backend(callback: Any) -> Any:
+    """The function that was registered as a backend, without what `torch.compile` puts around it.
+
+    Checked on torch 2.13.
+    """
+    backend = innermost_backend()(callback)
+    return getattr(backend, "compiler_fn", backend)
+
+
 @internal("2.13")
 def stance_is_default() -> Callable[[], bool]:
     """Whether `torch.compiler.set_stance` has changed nothing."""
     eval_frame = resolve("torch._dynamo.eval_frame")
     default = eval_frame.DynamoStance()
     return lambda: eval_frame._stance == default
+
+
+@internal("2.13")
+def current_compile_id() -> Callable[[], Any]:
+    """The compile that goes on in this thread, or None."""
+    return resolve("torch._guards", "CompileContext.current_compile_id")
 
 
 @internal("2.13")
