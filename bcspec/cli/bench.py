@@ -10,6 +10,7 @@ from pathlib import Path
 #: Benchmark name -> (module with `main(argv) -> int`, summary).
 BENCHES: dict[str, tuple[str, str]] = {
     "overheads": ("bench.overheads", "add one: eager, stock torch.compile, bcspec, bare kernel"),
+    "cases": ("bench.cases", "many kinds of compiled calls: eager, stock, bcspec, bare kernels"),
     "reference": ("bench.reference", "torch's generic wrappers: generic, generated, specialised"),
 }
 

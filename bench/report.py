@@ -1,0 +1,92 @@
+"""Rows, tables and progress bars that the benchmarks share."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from .measure import Timing
+
+COLUMNS = ("eager", "stock", "bcspec", "floor")
+
+
+def row(case: str, mode: str, timings: dict[str, Timing]) -> dict[str, Any]:
+    """One row of the JSON file; a column that was not measured is None."""
+    found: dict[str, Any] = {"case": case, "mode": mode}
+    for key, part in (("us", "median"), ("min_us", "minimum"), ("spread_us", "spread")):
+        for name in COLUMNS:
+            timing = timings.get(name)
+            found[f"{name}_{key}"] = None if timing is None else round(getattr(timing, part), 3)
+    found["ratio_stock_over_bcspec"] = round(timings["stock"].median / timings["bcspec"].median, 3)
+    found["ratio_bcspec_over_eager"] = round(timings["bcspec"].median / timings["eager"].median, 3)
+    return found
+
+
+def cell(each: dict[str, Any], name: str) -> str:
+    if each[f"{name}_us"] is None:
+        return "-"
+    return "{:.1f}\n({:.1f}, {:.1f})".format(
+        *(each[f"{name}_{key}"] for key in ("us", "min_us", "spread_us"))
+    )
+
+
+def table(title: str, rows: list[dict[str, Any]]) -> Table:
+    """The rows for a terminal."""
+    shown = Table(title=f"{title}, microseconds per call: median (minimum, spread)")
+    shown.add_column("case")
+    for name in ("mode", *COLUMNS, "stock/bcspec", "bcspec/eager"):
+        shown.add_column(name, justify="right")
+    for each in rows:
+        ratios = (each["ratio_stock_over_bcspec"], each["ratio_bcspec_over_eager"])
+        shown.add_row(
+            each["case"],
+            each["mode"],
+            *(cell(each, name) for name in COLUMNS),
+            *(f"{ratio:.2f}" for ratio in ratios),
+        )
+    return shown
+
+
+def geometric_mean(rows: list[dict[str, Any]]) -> float:
+    """Of stock over bcspec."""
+    return statistics.geometric_mean(each["ratio_stock_over_bcspec"] for each in rows)
+
+
+@contextlib.contextmanager
+def progress_bar(console: Console, total: int) -> Iterator[Callable[[str], Callable[[], object]]]:
+    """Gives a function that names the present step and returns how to advance by one."""
+    columns = (TextColumn("{task.description:>24}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=total)
+
+        def step(description: str) -> Callable[[], object]:
+            progress.update(task, description=description)
+            return lambda: progress.advance(task)
+
+        yield step
+
+
+def add_arguments(parser: argparse.ArgumentParser, rounds: int, number: int) -> None:
+    """The options of every benchmark."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to FILE")
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help=f"rounds per row (default {rounds})"
+    )
+    parser.add_argument(
+        "--number", type=int, default=number, help=f"calls per round (default {number})"
+    )
+
+
+def write(path: Path | None, rows: list[dict[str, Any]]) -> None:
+    """The JSON file, if one is asked for."""
+    if path is not None:
+        path.write_text(json.dumps(rows, indent=2) + "\n")
