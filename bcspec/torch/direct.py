@@ -24,6 +24,43 @@ from . import internals
 
 
 @dataclass(frozen=True)
+class Target:
+    """What a compiled function runs.
+
+    Attributes:
+        function: the one whose frame Dynamo compiles.
+        lead: what comes before the arguments of the call: the instance of a method.
+        modules: modules whose calls lead there, as long as they have no hooks.
+    """
+
+    function: FunctionType
+    lead: tuple[Any, ...] = ()
+    modules: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, called: Any, *wrappers: Any) -> Target | None:
+        """The target behind what Dynamo's wrapper calls; None if it is of no known kind.
+
+        Args:
+            called: a function, a bound method, or the call of a module, whose `forward` Dynamo compiles.
+            wrappers: modules around it.
+        """
+        if isinstance(called, FunctionType):
+            return cls(called, modules=wrappers)
+        if not isinstance(called, MethodType) or not isinstance(called.__func__, FunctionType):
+            return None
+        if called.__func__ is not internals.module_call():
+            return cls(called.__func__, (called.__self__,), wrappers)
+        module = called.__self__
+        forward = getattr(module, "forward", None)
+        if not isinstance(forward, MethodType) or forward.__self__ is not module:
+            return None
+        if not isinstance(forward.__func__, FunctionType):
+            return None
+        return cls(forward.__func__, (module,), (*wrappers, module))
+
+
+@dataclass(frozen=True)
 class Shape:
     """How a function is called, and the variables of its frame that this fills.
 
@@ -40,15 +77,9 @@ class Shape:
     keywords: tuple[str, ...]
 
     @classmethod
-    def of(cls, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shape | None:
-        """The shape of one call; None if `target` is no plain function or method, or the call needs
-        defaults or would raise."""
-        lead: tuple[Any, ...] = ()
-        if isinstance(target, MethodType):
-            lead, target = (target.__self__,), target.__func__
-        if not isinstance(target, FunctionType):
-            return None
-        shape = cls(target, lead, len(args), tuple(kwargs))
+    def of(cls, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Shape | None:
+        """The shape of one call; None if it would raise."""
+        shape = cls(target.function, target.lead, len(args), tuple(kwargs))
         return shape if shape.fits() else None
 
     @property
@@ -57,16 +88,35 @@ class Shape:
         return self.function.__code__
 
     def fits(self) -> bool:
-        """Whether each named parameter gets exactly one argument."""
+        """Whether each parameter gets one argument, or has a default."""
         code = self.code
         names = code.co_varnames[: code.co_argcount]
         given = len(self.lead) + self.count
         if given > len(names) and not code.co_flags & _VARARGS:
             return False
-        missing = names[given:]
-        named = {*missing, *code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]}
-        positional_only = set(names[: code.co_posonlyargcount])
-        return set(self.keywords) == named and not positional_only & set(missing)
+        by_name = {*names[max(given, code.co_posonlyargcount) :], *self.keyword_only}
+        needed = {*names[given:], *self.keyword_only} - set(self.keywords)
+        return by_name.issuperset(self.keywords) and needed.issubset(self.defaults)
+
+    @property
+    def keyword_only(self) -> tuple[str, ...]:
+        """Keyword-only parameters."""
+        code = self.code
+        return code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Default values of all parameters that have one."""
+        code, values = self.code, self.function.__defaults__ or ()
+        names = code.co_varnames[: code.co_argcount]
+        with_default = names[len(names) - len(values) :]
+        return {**dict(zip(with_default, values)), **(self.function.__kwdefaults__ or {})}
+
+    @property
+    def defaulted(self) -> tuple[tuple[str, Any], ...]:
+        """Parameters that the call leaves out, and what they get."""
+        given = {*self.positional, *self.keywords}
+        return tuple(item for item in self.defaults.items() if item[0] not in given)
 
     @property
     def positional(self) -> tuple[str, ...]:
@@ -123,7 +173,38 @@ def make_unusual() -> Callable[[], bool]:
     return unusual
 
 
+def make_plain(target: Target) -> Callable[[], bool]:
+    """A function that tells whether calling the modules of a target does no more than call its `forward`.
+
+    Checked on torch 2.13 (`torch.nn.modules.module`, `_wrapped_call_impl` and `_call_impl`).
+    """
+    registries = internals.global_module_hooks()
+    modules, function = target.modules, target.function
+    last = modules[-1] if modules and target.lead and target.lead[0] is modules[-1] else None
+
+    def plain() -> bool:
+        for module in modules:
+            if (
+                module._compiled_call_impl is not None
+                or module._backward_hooks
+                or module._backward_pre_hooks
+                or module._forward_hooks
+                or module._forward_pre_hooks
+            ):
+                return False
+        if modules:
+            for registry in registries:
+                if registry:
+                    return False
+        if last is not None:
+            return getattr(last.forward, "__func__", None) is function
+        return True
+
+    return plain
+
+
 def make_direct(
+    target: Target,
     shape: Shape,
     frame: Callable[..., Any],
     check: Callable[[dict[str, Any]], bool],
@@ -132,6 +213,7 @@ def make_direct(
     """The generic direct way for one cache entry of Dynamo.
 
     Args:
+        target: what it runs.
         shape: how it is called.
         frame: what Dynamo made of the user's function.
         check: the root of the guards: whether given variables of the frame satisfy them.
@@ -141,12 +223,14 @@ def make_direct(
         A function with the arguments of the user's function, and one that says what is called when
         the direct way is not taken.
     """
-    unusual = make_unusual()
+    unusual, plain = make_unusual(), make_plain(target)
     lead, count, keywords = shape.lead, shape.count, shape.keywords
     positional, star, double_star = shape.positional, shape.star, shape.double_star
     cells: tuple[tuple[str, CellType], ...] = tuple(
         zip(shape.code.co_freevars, shape.function.__closure__ or (), strict=True)
     )
+    function, defaulted = target.function, shape.defaulted
+    defaults, kwdefaults = function.__defaults__, function.__kwdefaults__
     functorch = internals.resolve("torch._C", "_functorch")
     torch_c = internals.resolve("torch._C")
     missed: Callable[..., Any] | None = None
@@ -161,6 +245,8 @@ def make_direct(
             found[star] = args[len(positional) :]
         for name in keywords:
             found[name] = kwargs[name]
+        for name, value in defaulted:
+            found[name] = value
         if double_star is not None:
             found[double_star] = {}
         for name, cell in cells:
@@ -180,7 +266,11 @@ def make_direct(
                 functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
 
     def direct(*args: Any, **kwargs: Any) -> Any:
-        if len(args) != count or unusual():
+        if len(args) != count or unusual() or not plain():
+            return missed(*args, **kwargs)  # type: ignore[misc]
+        if defaulted and (
+            function.__defaults__ is not defaults or function.__kwdefaults__ is not kwdefaults
+        ):
             return missed(*args, **kwargs)  # type: ignore[misc]
         if keywords:
             if tuple(kwargs) != keywords:

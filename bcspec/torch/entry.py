@@ -7,24 +7,20 @@ cache entry's and in the end to the wrapper.
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType
 from typing import Any
 
-from .. import install
-from ..api import watch
 from ..errors import BcspecError, SpecializationError
-from ..evaluate import Request, evaluate
 from . import internals
-from .chain import graph_knowledge, is_inductor_graph, reachable
-from .direct import Shape, make_direct
-from .frames import TransformedFrame, calls_of, listen, record_of
-from .settle import generic_of
+from .direct import Shape, Target
+from .frames import TransformedFrame, listen, record_of
 from .stats import counts
+from .ways import Way, build
 
 log = logging.getLogger("bcspec.torch")
 
@@ -37,50 +33,49 @@ SETTLED_AFTER = 2
 #: Direct ways built for one compiled function in all.
 MOST_BUILT = 16
 
-_PLAIN = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
+_SUSPENDS = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
 
 #: Compiled functions by the code that Dynamo compiles for them.
 _entries: weakref.WeakKeyDictionary[CodeType, weakref.WeakSet[Entry]] = weakref.WeakKeyDictionary()
 
 
-@dataclass(frozen=True)
-class Way:
-    """A direct way: the cache entry it belongs to, its function, and what says where it falls back to."""
-
-    frame: TransformedFrame
-    function: Callable[..., Any]
-    link: Callable[[Callable[..., Any]], None]
-
-
 class Entry:
-    """What is known of one compiled function.
+    """What is known of one compiled function or module.
 
     Attributes:
-        generic: Dynamo's wrapper.
-        target: the user's function or bound method.
+        context: Dynamo's context, which made the wrapper.
+        called: what the wrapper calls.
+        hosts: the module that `torch.compile` made, if what it is called through is one.
+        generic: Dynamo's wrapper, or the call of that module.
+        name: how messages call it.
         call: what a call of the compiled function runs now.
     """
 
-    def __init__(self, context: Any, generic: FunctionType) -> None:
+    def __init__(self, context: Any, wrapper: FunctionType) -> None:
         self.context = context
-        self.generic = generic
-        self.target = generic._torchdynamo_orig_callable  # type: ignore[attr-defined]
+        self.called = wrapper._torchdynamo_orig_callable  # type: ignore[attr-defined]
+        self.hosts: tuple[Any, ...] = ()
+        self.generic: Callable[..., Any] = wrapper
+        self.name = wrapper.__qualname__
         self.ways: list[Way] = []
         self.built = 0
-        self.declined: set[TransformedFrame] = set()
+        self.declined: set[tuple[TransformedFrame, Shape | None]] = set()
         self.remaining = 0
         self.busy = threading.Lock()
-        self.call: Callable[..., Any] = generic
+        self.call: Callable[..., Any] = wrapper
 
-    @property
-    def code(self) -> CodeType:
-        """The code whose frame Dynamo compiles."""
-        function = self.target.__func__ if isinstance(self.target, MethodType) else self.target
-        return function.__code__
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles of what holds an entry make one of their own."""
+        return type(None), ()
 
     def observe(self) -> None:
         """Look at the next generic calls: the graph may have settled after one of them."""
-        self.remaining = OBSERVED_CALLS
+        self.remaining = OBSERVED_CALLS if self.built < MOST_BUILT else 0
+        self.relink()
+
+    def retire(self) -> None:
+        """Call the wrapper from now on."""
+        self.remaining, self.built = 0, MOST_BUILT
         self.relink()
 
     def relink(self) -> None:
@@ -100,7 +95,7 @@ class Entry:
                 self.look(args, kwargs)
             except Exception:
                 # The user's program runs without us; what went wrong is no business of its own.
-                log.exception("%s stays generic: unexpected error", self.generic.__qualname__)
+                log.exception("%s stays generic: unexpected error", self.name)
                 self.remaining = 0
             finally:
                 if self.remaining <= 0:
@@ -110,60 +105,55 @@ class Entry:
 
     def look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Build the direct way to the cache entry that has just been used, if it has settled."""
-        found = self.last_used()
-        if found is None:
+        target = Target.of(self.called, *self.hosts)
+        found = self.last_used(target) if target is not None else None
+        if target is None or found is None:
             return
         frame, check = found
         frame.hits += 1
-        if frame.hits < SETTLED_AFTER or frame in self.declined:
+        shape = Shape.of(target, args, kwargs)
+        if frame.hits < SETTLED_AFTER or (frame, shape) in self.declined:
             return
-        if any(way.frame is frame for way in self.ways):
+        if any(way.frame is frame and way.shape == shape for way in self.ways):
             return
         try:
             with counts.timed():
-                way = self.build(frame, check, args, kwargs)
+                way = self.build(frame, check, target, shape)
         except BcspecError as error:
-            self.declined.add(frame)
+            self.declined.add((frame, shape))
             counts.declined[str(error)] += 1
-            log.info("%s stays generic: %s", self.generic.__qualname__, error)
+            log.info("%s stays generic: %s", self.name, error)
             return
         if frame.alive:
             counts.specialised["entry"] += 1
-            log.info(
-                "%s specialised: one frame from the call to the kernel", self.generic.__qualname__
-            )
+            log.info("%s specialised: one frame from the call to the kernel", self.name)
             self.ways.insert(0, way)
             frame.ended.append(_forget(self))
             self.relink()
 
-    def last_used(self) -> tuple[TransformedFrame, Callable[..., bool]] | None:
+    def last_used(self, target: Target) -> tuple[TransformedFrame, Callable[..., bool]] | None:
         """The record and the guards of Dynamo's most recent cache entry for this backend."""
         backend = internals.innermost_backend()(self.context.callback)
-        for cached in internals.cache_entries()(self.code, -1):
-            if cached.backend != backend:
-                continue
-            frame = record_of(cached.code)
-            return (frame, cached.guard_manager.root.check) if frame is not None else None
+        for cached in internals.cache_entries()(target.function.__code__, -1):
+            if cached.backend == backend:
+                frame = record_of(cached.code)
+                return (frame, cached.guard_manager.root.check) if frame is not None else None
         return None
 
     def build(
-        self, frame: TransformedFrame, check: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, frame: TransformedFrame, check: Any, target: Target, shape: Shape | None
     ) -> Way:
         """Specialise the direct way for one cache entry and one way to pass arguments.
 
         Raises:
             SpecializationError: the frame, or the call, is not of the usual kind.
         """
-        if self.built >= MOST_BUILT:
-            raise SpecializationError(f"it was specialised {MOST_BUILT} times")
         if not internals.stance_is_default()():
             raise SpecializationError("the stance is not the default one")
-        shape = Shape.of(self.target, args, kwargs)
         if shape is None:
-            raise SpecializationError("it is called with defaults, or is no plain function")
-        calls = calls_of(frame.copy, shape.function.__globals__)
+            raise SpecializationError("the call does not fit its parameters")
         self.built += 1
-        return specialised(frame, check, shape, calls)
+        return build(frame, check, target, shape)
 
 
 def _forget(entry: Entry) -> Callable[[TransformedFrame], None]:
@@ -178,61 +168,6 @@ def _forget(entry: Entry) -> Callable[[TransformedFrame], None]:
             found.observe()
 
     return forget
-
-
-def specialised(frame: TransformedFrame, check: Any, shape: Shape, calls: list[Any]) -> Way:
-    """The direct way for one cache entry, with frame and graph unfolded.
-
-    Args:
-        frame: what Dynamo made of the user's function.
-        check: the root of the entry's guards.
-        shape: how the function is called.
-        calls: what the frame calls.
-
-    Raises:
-        BcspecError: it cannot be specialised.
-    """
-    function = shape.function
-    body = FunctionType(
-        frame.copy, function.__globals__, function.__name__, None, function.__closure__
-    )
-    equivalents = {called: without_dynamo(called) for called in calls}
-    graphs = [equivalents[called] for called in calls if called not in internals.recorders()]
-    parts = [part for graph in graphs for part in reachable(graph)]
-    knowledge = graph_knowledge(parts)
-    knowledge.equivalents.update(equivalents)
-    module = function.__globals__.get("__name__", "")
-    for name in frame.copy.co_names:
-        if name.startswith(DYNAMO_NAMES):
-            knowledge.stable_globals[module, name] = "Dynamo makes this name once"
-    direct, link = make_direct(shape, body, check, not any(map(is_inductor_graph, parts)))
-    assert isinstance(direct, FunctionType)
-    request = Request(direct, lengths={"args": shape.count}, knowledge=knowledge)
-    residual = install.build(request, evaluate(request))
-    watch(residual)
-    internals.skip_code()(residual.__code__)
-    return Way(frame, residual, link)
-
-
-def without_dynamo(called: Any) -> Callable[..., Any]:
-    """What runs when a transformed frame calls something: the graph, or what records it, without the
-    `disable` around it, which changes nothing where Dynamo's callback is not set.
-
-    Raises:
-        SpecializationError: it is neither.
-    """
-    if called in internals.recorders():
-        return called.__wrapped__  # type: ignore[no-any-return]
-    inner = called
-    while (wrapper := internals.DisableWrapper.of(inner)) is not None:
-        inner = wrapper.function
-    if inner is called:
-        raise SpecializationError(f"its frame calls {called!r}")
-    return generic_of(inner)  # type: ignore[no-any-return]
-
-
-#: How the names begin that Dynamo adds to the globals of a frame.
-DYNAMO_NAMES = ("__compiled_fn_", "__import_")
 
 
 def enter(context: Any, generic: Any) -> Any:
@@ -253,13 +188,46 @@ def enter(context: Any, generic: Any) -> Any:
         return entry.call(*args, **kwargs)
 
     assert isinstance(compiled, FunctionType)
-    internals.skip_code()(compiled.__code__)
-    internals.skip_code()(Entry.observed.__code__)
+    for function in (compiled, Entry.observed):
+        internals.skip_code()(function.__code__)
     copy_wrapper(generic, compiled)
-    _entries.setdefault(entry.code, weakref.WeakSet()).add(entry)
+    _register(entry)
+    return compiled
+
+
+def enter_module(module: Any, generic: Callable[..., Any]) -> Entry | None:
+    """The entry of a module that `torch.compile` made, in place of that of its `forward`.
+
+    Args:
+        module: whose `forward` has just been wrapped.
+        generic: the method that runs when it is called.
+    """
+    forward = entry_of(vars(module).get("forward"))
+    if forward is None:
+        return None
+    forward.retire()
+    entry = Entry(forward.context, forward.generic)  # type: ignore[arg-type]
+    entry.hosts = (module,)
+    entry.generic = functools.partial(generic, module)
+    _register(entry)
+    return entry
+
+
+def entry_of(function: Any) -> Entry | None:
+    """The entry behind what `enter` returned, None for anything else."""
+    if not isinstance(function, FunctionType) or function.__closure__ is None:
+        return None
+    entry = function.__closure__[0].cell_contents if len(function.__closure__) == 1 else None
+    return entry if isinstance(entry, Entry) else None
+
+
+def _register(entry: Entry) -> None:
+    """Have an entry look at its first calls, and at those after each compile of its code."""
+    target = Target.of(entry.called, *entry.hosts)
+    assert target is not None
+    _entries.setdefault(target.function.__code__, weakref.WeakSet()).add(entry)
     listen(_compiled_anew)
     entry.observe()
-    return compiled
 
 
 def _compiled_anew(frame: TransformedFrame) -> None:
@@ -272,11 +240,10 @@ def _compiled_anew(frame: TransformedFrame) -> None:
 def understood(context: Any, generic: FunctionType) -> bool:
     """Whether the wrapper does what the direct way knows: nothing is set up around each call that
     matters when nothing is compiled."""
-    target = getattr(generic, "_torchdynamo_orig_callable", None)
-    function = target.__func__ if isinstance(target, MethodType) else target
+    target = Target.of(getattr(generic, "_torchdynamo_orig_callable", None))
     return (
-        isinstance(function, FunctionType)
-        and not function.__code__.co_flags & _PLAIN
+        target is not None
+        and not target.function.__code__.co_flags & _SUSPENDS
         and callable(context.callback)
         and not context.export
         and context.error_on_graph_break in (None, False)

@@ -7,10 +7,11 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from . import internals
-from .entry import enter
+from .entry import enter, enter_module
 from .frames import stop
 from .graph import prepare
 from .guards import specialised_guard
@@ -61,7 +62,7 @@ def hook(reason: str) -> None:
 
 def _patch_places() -> None:
     """Have patched what the present reasons need, and nothing else."""
-    for place in PLACES:
+    for place in PLACES.values():
         wanted = not _reasons.isdisjoint(place.reasons)
         if wanted and place.generic is None:
             place.patch()
@@ -78,7 +79,7 @@ class Place:
     Attributes:
         owner: gives the class.
         name: of the method.
-        changed: called with the generic method, the instance and the arguments.
+        changed: given the generic method, makes the one in its place.
         reasons: for which it is patched.
         generic: what was there, while it is patched.
     """
@@ -90,13 +91,8 @@ class Place:
     generic: Callable[..., Any] | None = None
 
     def patch(self) -> None:
-        generic, changed = vars(self.owner())[self.name], self.changed
-
-        @functools.wraps(generic)
-        def method(instance: Any, *args: Any, **kwargs: Any) -> Any:
-            return changed(generic, instance, *args, **kwargs)
-
-        setattr(self.owner(), self.name, method)
+        generic = vars(self.owner())[self.name]
+        setattr(self.owner(), self.name, functools.wraps(generic)(self.changed(generic)))
         self.generic = generic
 
     def restore(self) -> None:
@@ -104,26 +100,74 @@ class Place:
         self.generic = None
 
 
-def _compile(generic: Callable[..., Any], backend: Any, *args: Any, **kwargs: Any) -> Any:
+Method = Callable[..., Any]
+
+
+def _compiling_backend(generic: Method) -> Method:
     """An AOTAutograd backend compiles a graph."""
-    return prepare(generic(backend, *args, **kwargs))
+
+    def compile_graph(backend: Any, *args: Any, **kwargs: Any) -> Any:
+        return prepare(generic(backend, *args, **kwargs))
+
+    return compile_graph
 
 
-def _wrap(generic: Callable[..., Any], context: Any, function: Any) -> Any:
+def _wrapping(generic: Method) -> Method:
     """Dynamo's context makes the wrapper that `torch.compile` returns."""
-    wrapper = generic(context, function)
+
+    def wrap(context: Any, function: Any) -> Any:
+        wrapper = generic(context, function)
+        return enter(context, wrapper) if ours(context) else wrapper
+
+    return wrap
+
+
+def ours(context: Any) -> bool:
+    """Whether what a context compiles is to be specialised."""
     if not enabled():
-        return wrapper
-    ours = "installed" in _reasons or hasattr(
+        return False
+    return "installed" in _reasons or hasattr(
         internals.registered_backend(context.callback), BACKEND
     )
-    return enter(context, wrapper) if ours else wrapper
 
 
-def _add_guard(generic: Callable[..., Any], manager: Any, guard: Any, *rest: Any) -> Any:
+def _adding_guard(generic: Method) -> Method:
     """A guard written in Python is added, after the frame's graph has been compiled."""
-    ours = "installed" in _reasons or _compiling() == getattr(_latest, "compile_id", None)
-    return generic(manager, specialised_guard(guard) if ours and enabled() else guard, *rest)
+
+    def add_guard(manager: Any, guard: Any, *rest: Any) -> Any:
+        wanted = "installed" in _reasons or _compiling() == getattr(_latest, "compile_id", None)
+        return generic(manager, specialised_guard(guard) if wanted and enabled() else guard, *rest)
+
+    return add_guard
+
+
+#: Name in the dictionary of a compiled module under which its entry lies.
+ENTRY = "_bcspec_entry"
+
+
+def _initializing_module(generic: Method) -> Method:
+    """A module that `torch.compile` made wraps what it calls."""
+
+    def initialize(module: Any) -> None:
+        generic(module)
+        call = PLACES["module call"].generic
+        entry = enter_module(module, call) if call is not None else None
+        if entry is not None:
+            vars(module)[ENTRY] = entry
+
+    return initialize
+
+
+def _calling_module(generic: Method) -> Method:
+    """A module that `torch.compile` made is called."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        entry = self.__dict__.get(ENTRY)
+        return generic(self, *args, **kwargs) if entry is None else entry.call(*args, **kwargs)
+
+    assert isinstance(call, FunctionType)
+    internals.skip_code()(call.__code__)
+    return call
 
 
 def _compiling() -> Any:
@@ -136,8 +180,12 @@ def backend_is_called() -> None:
     _latest.compile_id = _compiling()
 
 
-PLACES = (
-    Place(internals.aot_autograd_backend, "__call__", _compile, ("installed",)),
-    Place(internals.optimize_context, "__call__", _wrap, ("installed", "backend")),
-    Place(internals.guard_manager, "add_lambda_guard", _add_guard, ("installed", "backend")),
-)
+_EVERY = ("installed", "backend")
+
+PLACES = {
+    "graph": Place(internals.aot_autograd_backend, "__call__", _compiling_backend, ("installed",)),
+    "wrapper": Place(internals.optimize_context, "__call__", _wrapping, _EVERY),
+    "guard": Place(internals.guard_manager, "add_lambda_guard", _adding_guard, _EVERY),
+    "module call": Place(internals.optimized_module, "__call__", _calling_module, _EVERY),
+    "module": Place(internals.optimized_module, "_initialize", _initializing_module, _EVERY),
+}

@@ -145,6 +145,33 @@ def stance_is_default() -> Callable[[], bool]:
 
 
 @internal("2.13")
+def optimized_module() -> type:
+    """The class of what `torch.compile` makes of a module."""
+    found = resolve("torch._dynamo.eval_frame", "OptimizedModule")
+    return found if callable(found._initialize) else object
+
+
+@internal("2.13")
+def module_call() -> Any:
+    """The function that runs when a module is called."""
+    return resolve("torch.nn", "Module._wrapped_call_impl")
+
+
+@internal("2.13")
+def global_module_hooks() -> tuple[Any, ...]:
+    """The tables of hooks that run in every call of a module."""
+    module = resolve("torch.nn.modules.module")
+    return (
+        module._global_backward_pre_hooks,
+        module._global_backward_hooks,
+        module._global_forward_pre_hooks,
+        module._global_forward_hooks,
+        module._global_forward_hooks_always_called,
+        module._global_forward_hooks_with_kwargs,
+    )
+
+
+@internal("2.13")
 def current_compile_id() -> Callable[[], Any]:
     """The compile that goes on in this thread, or None."""
     return resolve("torch._guards", "CompileContext.current_compile_id")
@@ -164,10 +191,16 @@ def inductor_graph() -> type:
 
 
 @internal("2.13")
-def recorders() -> tuple[Any, ...]:
-    """What Dynamo's frames call around a graph for the profiler."""
+def frame_helpers() -> tuple[Any, ...]:
+    """What Dynamo's frames call around a graph: recording for the profiler, sizes of tensors."""
     utils = resolve("torch._dynamo.utils")
-    return (utils.record_pregraph_bytecode_enter, utils.record_pregraph_bytecode_exit)
+    return (
+        utils.record_pregraph_bytecode_enter,
+        utils.record_pregraph_bytecode_exit,
+        utils.call_size,
+        utils.call_stride,
+        utils.call_storage_offset,
+    )
 
 
 class DisableWrapper:

@@ -130,6 +130,22 @@ def test_ways_to_pass_arguments(name):
     assert stock == ours
 
 
+def test_defaults_are_read_at_each_call():
+    def scenario():
+        def f(x, y=2.0, *, z=1.0):
+            return x * y + z
+
+        compiled = compile_aot(f)
+        found = [compiled(torch.ones(2)).tolist() for _ in range(WARM)]
+        f.__defaults__ = (5.0,)
+        found += [compiled(torch.ones(2)).tolist() for _ in range(WARM)]
+        f.__kwdefaults__ = {"z": 0.0}
+        found += [compiled(torch.ones(2)).tolist() for _ in range(WARM)]
+        return [*found, compiled(torch.ones(2), z=3.0).tolist()]
+
+    assert_same(*stock_and_installed(scenario))
+
+
 def test_one_shape_after_the_other():
     def scenario():
         f = compile_aot(lambda x, y=1: x * y)
@@ -232,6 +248,133 @@ def test_modules_in_training_and_evaluation():
             torch.manual_seed(1)
             found.append(compiled(torch.ones(2, 3)).detach())
         return found
+
+    assert_same(*stock_and_installed(scenario))
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+        self.scale = 2.0
+
+    def forward(self, x, shift=0.0):
+        return self.linear(x) * self.scale + shift
+
+
+def module_calls(change):
+    """A warm compiled module, changed, called again; `change` may give how to undo it."""
+    torch.manual_seed(0)
+    model = Scaled()
+    compiled = torch.compile(model, backend="aot_eager")
+    x = torch.ones(2, 3)
+    found = [compiled(x).detach() for _ in range(WARM)]
+    undo = change(model, compiled)
+    try:
+        found += [compiled(x).detach() for _ in range(WARM)]
+    finally:
+        if undo is not None:
+            undo()
+    if undo is not None:
+        found += [compiled(x).detach() for _ in range(WARM)]
+    return [*found, compiled.forward(x).detach(), compiled(x, 1.0).detach(), compiled(x=x).detach()]
+
+
+def attribute_changes(model, compiled):
+    model.scale = 3.0
+
+
+def parameter_changes(model, compiled):
+    with torch.no_grad():
+        model.linear.weight.add_(1)
+
+
+def forward_hook(model, compiled):
+    return model.register_forward_hook(lambda module, args, output: output + 1).remove
+
+
+def forward_pre_hook(model, compiled):
+    return model.register_forward_pre_hook(lambda module, args: (args[0] + 1,)).remove
+
+
+def hook_on_the_compiled_module(model, compiled):
+    return compiled.register_forward_hook(lambda module, args, output: output + 1).remove
+
+
+def hook_inside(model, compiled):
+    return model.linear.register_forward_hook(lambda module, args, output: output + 1).remove
+
+
+def global_hook(model, compiled):
+    def hook(module, args, output):
+        return output + 1 if isinstance(module, Scaled) else None
+
+    return torch.nn.modules.module.register_module_forward_hook(hook).remove
+
+
+def backward_hook(model, compiled):
+    return model.register_full_backward_hook(lambda module, grads, outputs: None).remove
+
+
+def forward_is_replaced(model, compiled):
+    model.forward = lambda x, shift=0.0: x + 5 + shift
+
+    def undo():
+        del model.forward
+
+    return undo
+
+
+def forward_of_the_class_is_replaced(model, compiled):
+    patcher = unittest.mock.patch.object(Scaled, "forward", lambda self, x, shift=0.0: x + shift)
+    patcher.start()
+    return patcher.stop
+
+
+def compiled_in_place(model, compiled):
+    model.compile(backend="aot_eager")
+
+
+@pytest.mark.filterwarnings("ignore:Using `torch.compile")
+@pytest.mark.parametrize(
+    "change",
+    [
+        attribute_changes,
+        parameter_changes,
+        forward_hook,
+        forward_pre_hook,
+        hook_on_the_compiled_module,
+        hook_inside,
+        global_hook,
+        backward_hook,
+        forward_is_replaced,
+        forward_of_the_class_is_replaced,
+        compiled_in_place,
+    ],
+    ids=lambda change: change.__name__,
+)
+def test_modules(change):
+    assert_same(*stock_and_installed(lambda: module_calls(change)))
+
+
+def test_a_module_is_called_in_two_frames():
+    with bcspec.torch.installed(), torch.no_grad():
+        compiled = torch.compile(Scaled())
+        x = torch.ones(2, 3)
+        warm(compiled, x)
+        python, _ = called_names(lambda: compiled(x))
+    assert python[1:4] == ["call", "direct", "fn"]
+    assert "_call_impl" not in python
+
+
+def test_copies_of_compiled_modules():
+    def scenario():
+        torch.manual_seed(0)
+        compiled = warm(torch.compile(Scaled(), backend="aot_eager"), torch.ones(2, 3))
+        twin = copy.deepcopy(compiled)
+        with torch.no_grad():
+            twin._orig_mod.linear.weight.zero_()
+        return [[each(torch.ones(2, 3)).detach() for _ in range(WARM)] for each in (compiled, twin)]
 
     assert_same(*stock_and_installed(scenario))
 

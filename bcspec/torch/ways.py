@@ -1,0 +1,89 @@
+"""Building a direct way: the function in `bcspec.torch.direct`, specialised for one cache entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from .. import install
+from ..api import watch
+from ..errors import SpecializationError
+from ..evaluate import Request, evaluate
+from . import internals
+from .chain import graph_knowledge, is_inductor_graph, reachable
+from .direct import Shape, Target, make_direct
+from .frames import TransformedFrame, calls_of
+from .settle import generic_of
+
+#: How the names begin that Dynamo adds to the globals of a frame.
+DYNAMO_NAMES = ("__compiled_fn_", "__import_")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A direct way: the cache entry and the kind of call it is for, its function, and what says where
+    it falls back to."""
+
+    frame: TransformedFrame
+    shape: Shape
+    function: Callable[..., Any]
+    link: Callable[[Callable[..., Any]], None]
+
+
+def build(frame: TransformedFrame, check: Any, target: Target, shape: Shape) -> Way:
+    """The direct way for one cache entry, with frame and graph unfolded.
+
+    Args:
+        frame: what Dynamo made of the user's function.
+        check: the root of the entry's guards.
+        target: what runs.
+        shape: how the function is called.
+
+    Raises:
+        BcspecError: it cannot be specialised.
+    """
+    function = target.function
+    calls = calls_of(frame.copy, function.__globals__)
+    body = FunctionType(
+        frame.copy,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    body.__kwdefaults__ = function.__kwdefaults__
+    equivalents = {called: without_dynamo(called) for called in calls}
+    graphs = [equivalents[called] for called in calls if called not in internals.frame_helpers()]
+    parts = [part for graph in graphs for part in reachable(graph)]
+    knowledge = graph_knowledge(parts)
+    knowledge.equivalents.update(equivalents)
+    module = function.__globals__.get("__name__", "")
+    for name in frame.copy.co_names:
+        if name.startswith(DYNAMO_NAMES):
+            knowledge.stable_globals[module, name] = "Dynamo makes this name once"
+    direct, link = make_direct(target, shape, body, check, not any(map(is_inductor_graph, parts)))
+    assert isinstance(direct, FunctionType)
+    request = Request(direct, lengths={"args": shape.count}, knowledge=knowledge)
+    residual = install.build(request, evaluate(request))
+    watch(residual)
+    internals.skip_code()(residual.__code__)
+    return Way(frame, shape, residual, link)
+
+
+def without_dynamo(called: Any) -> Callable[..., Any]:
+    """What runs when a transformed frame calls something: the graph, or what records it, without the
+    `disable` around it, which changes nothing where Dynamo's callback is not set.
+
+    Raises:
+        SpecializationError: it is neither.
+    """
+    if called in internals.frame_helpers():
+        return called.__wrapped__  # type: ignore[no-any-return]
+    inner = called
+    while (wrapper := internals.DisableWrapper.of(inner)) is not None:
+        inner = wrapper.function
+    if inner is called:
+        raise SpecializationError(f"its frame calls {called!r}")
+    return generic_of(inner)  # type: ignore[no-any-return]
