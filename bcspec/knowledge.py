@@ -65,6 +65,8 @@ class Knowledge:
         stable_types: values of these types count as definitions when a module global names them.
         unshadowed: classes whose instances never hide a method by an attribute.
         attribute_types: exact type of an attribute of an object (by ``id`` and name).
+        volatile: attributes of an object (by ``id`` and name) that are read at each call, though they
+            look like definitions.
         equivalents: functions in whose place another one is called: one that sets up what is the
             case wherever the residual function runs, and what it wraps.
     """
@@ -86,6 +88,7 @@ class Knowledge:
     stable_types: dict[type, str] = field(default_factory=dict)
     unshadowed: dict[type, str] = field(default_factory=dict)
     attribute_types: dict[tuple[int, str], type] = field(default_factory=dict)
+    volatile: dict[tuple[int, str], str] = field(default_factory=dict)
     equivalents: dict[FunctionType, Callable[..., Any]] = field(default_factory=dict)
 
     def freeze(self, obj: Any, reason: str) -> None:

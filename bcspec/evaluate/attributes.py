@@ -98,6 +98,8 @@ def plain_lookup(cls: type) -> bool:
 def const_attribute(ev: Evaluator, const: Const, name: str) -> Found | None:
     """What ``const.name`` is, if it is known."""
     obj = const.obj
+    if (id(obj), name) in ev.request.knowledge.volatile:
+        return None
     reading = ev.read(obj, name)
     if reading is not None:
         return reading

@@ -179,8 +179,9 @@ def make_plain(target: Target) -> Callable[[], bool]:
     Checked on torch 2.13 (`torch.nn.modules.module`, `_wrapped_call_impl` and `_call_impl`).
     """
     registries = internals.global_module_hooks()
-    modules, function = target.modules, target.function
+    modules = target.modules
     last = modules[-1] if modules and target.lead and target.lead[0] is modules[-1] else None
+    forward = MethodType(target.function, last) if last is not None else None
 
     def plain() -> bool:
         for module in modules:
@@ -196,9 +197,7 @@ def make_plain(target: Target) -> Callable[[], bool]:
             for registry in registries:
                 if registry:
                     return False
-        if last is not None:
-            return getattr(last.forward, "__func__", None) is function
-        return True
+        return last is None or last.forward == forward
 
     return plain
 

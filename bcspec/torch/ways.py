@@ -59,6 +59,8 @@ def build(frame: TransformedFrame, check: Any, target: Target, shape: Shape) -> 
     parts = [part for graph in graphs for part in reachable(graph)]
     knowledge = graph_knowledge(parts)
     knowledge.equivalents.update(equivalents)
+    for each in target.modules:
+        knowledge.volatile[id(each), "forward"] = "users replace it"
     module = function.__globals__.get("__name__", "")
     for name in frame.copy.co_names:
         if name.startswith(DYNAMO_NAMES):
