@@ -101,7 +101,9 @@ class Evaluator(Machine):
         if callee.cells or callee.lead or source_of(callee.code).size <= 120:
             return True
         avals: list[AVal] = [entry.aval for entry in (*args, *kwargs.values())]
-        return any(isinstance(aval, (Const, Ref)) for aval in avals)
+        if any(isinstance(aval, (Const, Ref)) for aval in avals):
+            return True
+        return any(frozen(callee.globals) for frozen in self.request.knowledge.frozen_namespaces)
 
     # -- the loop --------------------------------------------------------------------
 

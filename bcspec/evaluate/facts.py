@@ -128,21 +128,22 @@ def module_global(
     request: Request, namespace: dict[str, Any], name: str
 ) -> tuple[Const, str, Any, str] | None:
     value = namespace[name]
+    constant = Const(value, id(value) in request.knowledge.frozen_objects)
     module_name = namespace.get("__name__")
     knowledge = request.knowledge
     reason = knowledge.stable_globals.get((module_name, name))  # type: ignore[arg-type]
     if reason is not None:
-        return Const(value), "declared", module_name, reason
+        return constant, "declared", module_name, reason
     for frozen in knowledge.frozen_namespaces:
         why = frozen(namespace)
         if why is not None:
-            return Const(value), "declared", module_name, why
+            return constant, "declared", module_name, why
     module = sys.modules.get(module_name or "")
     kinds = (*DEFINITIONS, *knowledge.stable_types)
     if not request.assume or not isinstance(value, kinds):
         return None
     if module_name in knowledge.stable_modules:
-        return Const(value), "declared", module, knowledge.stable_modules[module_name]
+        return constant, "declared", module, knowledge.stable_modules[module_name]
     if not isinstance(module, ModuleType) or module.__dict__ is not namespace:
         return None
-    return Const(value), "watched", module, "a definition in a module stays"
+    return constant, "watched", module, "a definition in a module stays"

@@ -38,6 +38,11 @@ FROZEN_TYPES: tuple[tuple[str, str, str], ...] = (
         "SubclassCreationMeta",
         "a description, set at compile time",
     ),
+    (
+        "torch._functorch._aot_autograd.schemas",
+        "MemoryFormatMeta",
+        "a description, set at compile time",
+    ),
     (_WRAPPERS, "SerializableCompiledFunction", "holds the compiled function it was made with"),
     (_WRAPPERS, "_AutogradSavedState", "holds the metadata of its graph"),
     (_WRAPPERS, "_AutogradForwardEpilogue", "`finalize` is generated before the class exists"),
@@ -133,6 +138,11 @@ ENTRY_GUARDS: tuple[tuple[str, str, Any, str], ...] = (
 
 #: (module, qualified name, reason): stay calls.
 NO_UNFOLD: tuple[tuple[str, str, str], ...] = (
+    (
+        "torch._dynamo.eval_frame",
+        "_callback_from_stance",
+        "makes functions for stances that compile",
+    ),
     ("torch.fx", "Interpreter.__init__", "runs a whole graph"),
     ("torch.fx", "Interpreter.boxed_run", "runs a whole graph"),
     ("torch.fx", "Interpreter.run", "runs a whole graph"),

@@ -170,7 +170,10 @@ def cell_content(ev: Evaluator, cell: CellType, name: str) -> AVal | None:
     except ValueError:  # the cell is empty
         return None
     ev.assume(reason[0], cell, name, content, reason[1])
-    deep = (label(ev.state.top), name) in ev.request.knowledge.deep_cells
+    knowledge = ev.request.knowledge
+    deep = (label(ev.state.top), name) in knowledge.deep_cells or id(
+        content
+    ) in knowledge.frozen_objects
     return Const(content, deep)
 
 
