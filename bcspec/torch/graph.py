@@ -13,6 +13,10 @@ from .stats import counts
 
 log = logging.getLogger("bcspec.torch")
 
+#: Calls of a graph before its outermost wrapper is specialised on its own: most often the direct way,
+#: which has it unfolded, is there by then, and it is called no more.
+WRAPPER_SETTLED_AFTER = 3
+
 
 def prepare(compiled: Any) -> Any:
     """Make a compiled graph specialise itself once it has settled.
@@ -47,7 +51,9 @@ def _prepare(compiled: Any) -> None:
     parts = reachable(generic)
     for cls in filter(is_compiled_function, parts):
         _prepare_autograd(cls)
-    wrapper.function = settling(generic, lambda old, new: _replace(wrapper, old, new))
+    wrapper.function = settling(
+        generic, lambda old, new: _replace(wrapper, old, new), after=WRAPPER_SETTLED_AFTER
+    )
 
 
 def _replace(wrapper: internals.DisableWrapper, old: Any, new: Any) -> None:

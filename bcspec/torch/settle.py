@@ -38,6 +38,7 @@ def settling(
     generic: FunctionType,
     replace: Callable[[Any, Any], None],
     types: dict[str, type] | None = None,
+    after: int = SETTLED_AFTER,
 ) -> Callable[..., Any]:
     """A stand-in that specialises a function when its state has settled.
 
@@ -45,6 +46,7 @@ def settling(
         generic: a function of positional arguments.
         replace: given the stand-in and another function, puts that in its place.
         types: exact types of parameters.
+        after: generic calls before it is specialised.
 
     Returns:
         The stand-in; it behaves as `generic`, whatever becomes of the specialisation.
@@ -58,7 +60,7 @@ def settling(
         if final is not None:
             # A caller that holds the stand-in itself.
             return final(*args)
-        if calls < SETTLED_AFTER or not busy.acquire(blocking=False):
+        if calls < after or not busy.acquire(blocking=False):
             calls += 1
             return generic(*args)
         try:

@@ -9,6 +9,9 @@ import torch
 import bcspec
 import bcspec.torch
 
+#: Calls after which everything is specialised.
+WARM = 8
+
 MODES = {
     "no_grad": (torch.no_grad, False),
     "grad": (contextlib.nullcontext, True),
@@ -49,10 +52,10 @@ def warm(mode):
     with context():
         x = torch.randn(4, requires_grad=requires_grad)
         compiled = torch.compile(lambda x: x + 1, backend=bcspec.torch.backend())
-        for _ in range(3):
-            compiled(x)
         # Dynamo's own wrapper, which the direct way leaves out.
         generic = compiled.__closure__[0].cell_contents.generic
+        for _ in range(WARM):
+            generic(x)
         return inside_disable(events(lambda: generic(x)))
 
 
@@ -73,7 +76,7 @@ def test_the_stock_chain_is_long():
     """The measuring itself: without bcspec the same count is far higher."""
     compiled = torch.compile(lambda x: x + 1)
     x = torch.randn(4)
-    for _ in range(3):
+    for _ in range(WARM):
         compiled(x)
     seen = inside_disable(events(lambda: compiled(x)))
     assert sum(kind == "frame" for kind, _ in seen) > 10
@@ -88,7 +91,7 @@ def graph_wrapper(backend, x):
         return graphs[-1]
 
     compiled = torch.compile(lambda x: x + 1, backend=capture)
-    for _ in range(3):
+    for _ in range(WARM):
         compiled(x)
     return bcspec.torch.internals.DisableWrapper.of(graphs[0]).function
 
