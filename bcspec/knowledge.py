@@ -42,6 +42,19 @@ class Reading:
     guard: EntryGuard | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Equivalent:
+    """What may be called in place of a function.
+
+    Attributes:
+        function: called with the same arguments.
+        guards: what has to be the case for that.
+    """
+
+    function: Callable[..., Any]
+    guards: tuple[EntryGuard, ...] = ()
+
+
 @dataclass(slots=True)
 class Knowledge:
     """Declared facts; every entry carries its reason.
@@ -89,7 +102,7 @@ class Knowledge:
     unshadowed: dict[type, str] = field(default_factory=dict)
     attribute_types: dict[tuple[int, str], type] = field(default_factory=dict)
     volatile: dict[tuple[int, str], str] = field(default_factory=dict)
-    equivalents: dict[FunctionType, Callable[..., Any]] = field(default_factory=dict)
+    equivalents: dict[FunctionType, Equivalent] = field(default_factory=dict)
 
     def freeze(self, obj: Any, reason: str) -> None:
         """Declare that the attributes and items of `obj` never change."""

@@ -9,7 +9,7 @@ too many states is widened where the states differ, which keeps everything finit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,11 @@ class Evaluator(Machine):
                     self.guards[id(obj), name] = reading.guard
                 return Const(reading.value)
         return None
+
+    def rely_on(self, guards: Iterable[EntryGuard]) -> None:
+        """Have flags read at the start of each call."""
+        for guard in guards:
+            self.guards[id(guard.owner), guard.attribute] = guard
 
     def worth_unfolding(self, callee: Callee, args: list[Entry], kwargs: dict[str, Entry]) -> bool:
         """A long function about which nothing is known but its name stays a call."""

@@ -58,7 +58,8 @@ def const_callee(ev: Evaluator, obj: Any) -> Callee | None:
     if isinstance(obj, types.FunctionType):
         equivalent = ev.request.knowledge.equivalents.get(obj)
         if equivalent is not None:
-            return const_callee(ev, equivalent)
+            ev.rely_on(equivalent.guards)
+            return const_callee(ev, equivalent.function)
         return Callee(
             code=obj.__code__,
             globals=obj.__globals__,

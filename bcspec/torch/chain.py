@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
-from ..knowledge import Knowledge
+from ..knowledge import EntryGuard, Equivalent, Knowledge
 from . import internals
 from .knowledge import STABLE_MODULES, generated_namespace, torch_knowledge
 
@@ -89,6 +89,26 @@ def c_apply(cls: Any) -> Any:
     return super(internals.autograd_function(), cls).apply  # type: ignore[misc]
 
 
+@functools.cache
+def dynamo_is_off() -> tuple[EntryGuard, ...]:
+    """Where this is the case, `disable` around a function changes nothing."""
+    eval_frame = internals.resolve("torch._C._dynamo.eval_frame")
+    compiler = internals.resolve("torch.compiler")
+    return (
+        EntryGuard(
+            eval_frame, "get_eval_frame_callback", None, "set per thread by Dynamo", call=True
+        ),
+        EntryGuard(compiler, "_is_exporting_flag", False, "set while a program is exported"),
+    )
+
+
+def undisabled(function: Any) -> Any:
+    """What Dynamo's `disable` was put around, once or more."""
+    while (wrapper := internals.DisableWrapper.of(function)) is not None:
+        function = wrapper.function
+    return function
+
+
 def content(cell: CellType) -> Any:
     """What a cell holds, None if nothing."""
     try:
@@ -113,6 +133,10 @@ def graph_knowledge(parts: list[Any]) -> Knowledge:
             known.no_unfold.update(dict(rare_paths(part)))
         elif isinstance(part, (list, dict)):
             known.freeze(part, _FIXED)
+        elif isinstance(part, FunctionType):
+            inner = undisabled(part)
+            if inner is not part:
+                known.equivalents[part] = Equivalent(inner, dynamo_is_off())
         elif belongs_to_aot(type(part)):
             for value in getattr(part, "__dict__", {}).values():
                 if isinstance(value, (list, dict)):

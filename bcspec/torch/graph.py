@@ -17,6 +17,10 @@ log = logging.getLogger("bcspec.torch")
 #: which has it unfolded, is there by then, and it is called no more.
 WRAPPER_SETTLED_AFTER = 3
 
+#: Static methods of a graph's autograd function, and the calls after which each is specialised.
+#: `_backward_impl`, which `backward` runs in another context, comes before it.
+AUTOGRAD_METHODS = {"forward": 1, "_backward_impl": 1, "backward": 2}
+
 
 def prepare(compiled: Any) -> Any:
     """Make a compiled graph specialise itself once it has settled.
@@ -63,12 +67,12 @@ def _replace(wrapper: internals.DisableWrapper, old: Any, new: Any) -> None:
 
 
 def _prepare_autograd(cls: type) -> None:
-    """The two static methods that autograd's C code looks up on the class at each call."""
+    """The static methods that autograd's C code, or one of them, looks up on the class at each call."""
     context = cls._backward_cls  # type: ignore[attr-defined]
-    for name in ("forward", "backward"):
+    for name, after in AUTOGRAD_METHODS.items():
         generic = getattr(cls, name)
 
         def replace(_: Any, new: Any, name: str = name) -> None:
             setattr(cls, name, staticmethod(new))
 
-        replace(None, settling(generic, replace, {"ctx": context}))
+        replace(None, settling(generic, replace, {"ctx": context}, after))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Iterable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from ..knowledge import EntryGuard, Knowledge, Reading
@@ -197,6 +197,7 @@ def torch_knowledge() -> Knowledge:
     for module, name, attributes, reason in FROZEN_ATTRIBUTES:
         for cls in found(module, name):
             known.frozen_attributes.update({(cls, attribute): reason for attribute in attributes})
+    known.frozen_attributes[FunctionType, "_boxed_call"] = "set where the function is made"
     for module, variable, reason in STABLE_GLOBALS:
         known.stable_globals[module, variable] = reason
     for function, result in RESULT_TYPES:

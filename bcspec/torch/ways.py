@@ -11,8 +11,9 @@ from .. import install
 from ..api import watch
 from ..errors import SpecializationError
 from ..evaluate import Request, evaluate
+from ..knowledge import Equivalent
 from . import internals
-from .chain import graph_knowledge, is_inductor_graph, reachable
+from .chain import graph_knowledge, is_inductor_graph, reachable, undisabled
 from .direct import Shape, Target, make_direct
 from .frames import TransformedFrame, calls_of
 from .settle import generic_of
@@ -54,11 +55,12 @@ def build(frame: TransformedFrame, check: Any, target: Target, shape: Shape) -> 
         function.__closure__,
     )
     body.__kwdefaults__ = function.__kwdefaults__
-    equivalents = {called: without_dynamo(called) for called in calls}
-    graphs = [equivalents[called] for called in calls if called not in internals.frame_helpers()]
+    inner = {called: without_dynamo(called) for called in calls}
+    graphs = [inner[called] for called in calls if called not in internals.frame_helpers()]
     parts = [part for graph in graphs for part in reachable(graph)]
     knowledge = graph_knowledge(parts)
-    knowledge.equivalents.update(equivalents)
+    # Dynamo's callback is not set here: the entry has made sure of it.
+    knowledge.equivalents.update({called: Equivalent(inner[called]) for called in calls})
     for each in target.modules:
         knowledge.volatile[id(each), "forward"] = "users replace it"
     module = function.__globals__.get("__name__", "")
@@ -83,9 +85,7 @@ def without_dynamo(called: Any) -> Callable[..., Any]:
     """
     if called in internals.frame_helpers():
         return called.__wrapped__  # type: ignore[no-any-return]
-    inner = called
-    while (wrapper := internals.DisableWrapper.of(inner)) is not None:
-        inner = wrapper.function
+    inner = undisabled(called)
     if inner is called:
         raise SpecializationError(f"its frame calls {called!r}")
     return generic_of(inner)  # type: ignore[no-any-return]

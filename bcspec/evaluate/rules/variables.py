@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from types import CellType
+import sys
+from types import CellType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
+from ..attributes import const_attribute
 from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Own, Ref, Tmp
 from ..facts import label
 from ..machine import Restart
@@ -326,8 +328,36 @@ def store_global(ev: Evaluator, op: Op) -> None:
 
 @rule("import_name")
 def import_name(ev: Evaluator, op: Op) -> None:
-    level = ev.state.top.env[op.operands[0]].aval
+    level, fromlist = (ev.state.top.env[value].aval for value in op.operands)
     absolute = isinstance(level, Const) and level.obj == 0
+    module = imported(ev, op.arg) if absolute and isinstance(fromlist, Const) else None
+    if module is not None:
+        assert isinstance(fromlist, Const)
+        top = sys.modules[op.arg.partition(".")[0]]
+        ev.take(op)
+        ev.discard_hand()
+        ev.give(op, ev.const_entry(module if fromlist.obj else top))
+        return
     if not absolute and ev.state.top.globals is not ev.state.frames[0].globals:
         raise ev.generic_from_here("a relative import in another module")
     residual(ev, op)
+
+
+def imported(ev: Evaluator, name: str) -> ModuleType | None:
+    """A module that has been imported and is declared to stay as it is."""
+    module = sys.modules.get(name)
+    reason = ev.request.knowledge.stable_modules.get(name)
+    if reason is None or not ev.request.assume or not isinstance(module, ModuleType):
+        return None
+    ev.assume("declared", module, "__name__", name, reason)
+    return module
+
+
+@rule("import_from")
+def import_from(ev: Evaluator, op: Op) -> None:
+    module = ev.state.top.env[op.operands[0]].aval
+    found = const_attribute(ev, module, op.arg) if isinstance(module, Const) else None
+    if isinstance(found, Const):
+        ev.give(op, ev.const_entry(found.obj))
+    else:
+        residual(ev, op)
