@@ -21,12 +21,13 @@ from verify_mutants import encode_entry, inside
 
 from bcspec.errors import VerificationError
 from bcspec.verify import missing_lines, verify
-from bcspec.verify.prepare import Prepared
+from bcspec.verify.prepare import Prepared, cache_entries
 from bcspec.verify.tables import TABLES
 
 TABLE = TABLES.get(sys.version_info[:2])
 pytestmark = pytest.mark.skipif(TABLE is None, reason="no table for this version of CPython")
 
+CACHES = cache_entries()
 STDLIB = pathlib.Path(os.__file__).parent
 
 
@@ -93,7 +94,7 @@ def assemble(instructions: list[Instruction], **fields: Any) -> CodeType:
     for name, arg in instructions:
         starts.append(len(raw) // 2)
         raw += bytes((opcode.opmap[name], arg))
-        raw += bytes(2 * opcode._inline_cache_entries[opcode.opmap[name]])
+        raw += bytes(2 * CACHES[opcode.opmap[name]])
     starts.append(len(raw) // 2)
     table = bytearray()
     for first, end, target, depth, lasti in fields.pop("entries", ()):

@@ -17,12 +17,16 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from bcspec.verify.prepare import cache_entries
+
 NOP, CACHE, EXTENDED_ARG = (opcode.opmap[name] for name in ("NOP", "CACHE", "EXTENDED_ARG"))
-CACHES: list[int] = opcode._inline_cache_entries
+CACHES = cache_entries()
+#: What compiled code may hold; instructions that only the interpreter writes are never accepted.
 PLAIN = [
     op
-    for op, name in enumerate(opcode.opname)
-    if not name.startswith("<") and name not in ("CACHE", "EXTENDED_ARG")
+    for op, name in enumerate(opcode.opname[:256])
+    if not name.startswith(("<", "INSTRUMENTED_"))
+    and name not in ("CACHE", "EXTENDED_ARG", "RESERVED")
 ]
 JUMPS = frozenset(opcode.hasjrel)
 BY_CACHES = {size: [op for op in PLAIN if CACHES[op] == size] for size in set(CACHES)}

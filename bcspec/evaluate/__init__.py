@@ -21,7 +21,15 @@ __all__ = ["Assumption", "Limits", "Note", "Request", "Residual", "evaluate", "r
 
 
 #: Operations that address a cell by name.
-CELL_OPS = {"load_deref", "store_deref", "delete_deref", "load_closure", "load_classderef"}
+CELL_OPS = set(
+    """load_deref store_deref delete_deref load_closure load_classderef load_from_dict_or_deref
+    load_clear_cell store_cell make_cell drop_cell""".split()
+)
+
+#: Operations that address a slot of the frame by the name of a local.
+SLOT_OPS = set(
+    "load load_check store delete delete_check clear load_clear load_clear_cell store_cell".split()
+)
 
 
 @dataclass(slots=True)
@@ -200,10 +208,9 @@ def shell(ev: Evaluator) -> Function:
 def local_names(fn: Function, request: Request) -> list[str]:
     """Arguments first, then the other locals as the generic function orders them, then slots."""
     used: dict[str, None] = {}
-    slots = {"load", "load_check", "store", "delete", "delete_check", "clear"}
     for block in fn.blocks:
         for op in block.ops:
-            if op.name in slots:
+            if op.name in SLOT_OPS:
                 used[op.arg] = None
     names = list(fn.varnames)
     original = request.function.__code__.co_varnames

@@ -440,14 +440,20 @@ def super_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry])
         if not isinstance(cell, Const) or not names or names[0] not in frame.locals:
             return False
         start, instance = Const(cell.obj.cell_contents), frame.locals[names[0]]
+    proxy = super_object(ev, start, instance)
+    return proxy is not None and give(ev, op, proxy)
+
+
+def super_object(ev: Evaluator, start: AVal, instance: AVal) -> Ref | None:
+    """The virtual ``super(start, instance)``, where its class is known."""
     if not isinstance(start, Const) or isinstance(instance, Tmp):
-        return False
+        return None
     cls = virtual_class(ev, instance)
     if isinstance(instance, Const) and isinstance(instance.obj, type):
         cls = instance.obj
     if cls is None or start.obj not in cls.__mro__:
-        return False
-    return give(ev, op, ev.new_ref(VObj("super", None, (start, instance))))
+        return None
+    return ev.new_ref(VObj("super", None, (start, instance)))
 
 
 @on(object.__new__)

@@ -63,15 +63,16 @@ def forward_moves(block: Block) -> None:
         index += 1
 
 
+#: Operations on a local variable.
+LOCAL_OPS = frozenset("load load_check load_clear store delete delete_check clear".split())
+
+
 def find_move(block: Block, start: int) -> int | None:
     """Index of the load in ``load s; delete s`` that is the next mention of the slot stored at `start`."""
     slot = block.ops[start].arg
     for index in range(start + 1, len(block.ops)):
         op = block.ops[index]
-        if (
-            op.name in ("load", "load_check", "store", "delete", "delete_check", "clear")
-            and op.arg == slot
-        ):
+        if op.name in LOCAL_OPS and op.arg == slot:
             following = block.ops[index + 1] if index + 1 < len(block.ops) else None
             moved = op.name == "load" and following is not None and following.name == "delete"
             return index if moved and following.arg == slot else None  # type: ignore[union-attr]

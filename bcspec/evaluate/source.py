@@ -17,8 +17,10 @@ FRAME_OBSERVERS: frozenset[str] = frozenset(
     }
 )  # fmt: skip
 
-_USES = {"load", "load_check", "delete", "delete_check"}
-_KILLS = {"store", "delete", "delete_check"}
+_USES = {"load", "load_check", "load_clear", "delete", "delete_check"}
+_KILLS = {"store", "load_clear", "delete", "delete_check"}
+#: Operations of code that has a mapping of locals.
+_NAMESPACE_OPS = {"load_name", "store_name", "import_star", "load_locals"}
 
 
 class Source:
@@ -53,7 +55,7 @@ class Source:
         self.returns = names.count("return_value")
         self.yields = "yield_value" in names or "send" in names
         self.observes_frames = looks_at_frames(code)
-        self.uses_names = not {"load_name", "store_name", "import_star"}.isdisjoint(names)
+        self.uses_names = not _NAMESPACE_OPS.isdisjoint(names)
 
     @property
     def is_suspendable(self) -> bool:

@@ -26,7 +26,7 @@ Description = dict[Path, Any]
 def places(state: State) -> Iterator[tuple[Path, AVal]]:
     """The top-level places of a state, in a fixed order."""
     for number, frame in enumerate(state.frames):
-        for name in frame.source.fn.varnames:
+        for name in (*frame.source.fn.varnames, *frame.source.fn.shadows):
             yield (number, "L", name), frame.locals.get(name, UNBOUND)
         for position, entry in enumerate(frame.env.values()):
             yield (number, "E", position), entry.aval
@@ -187,9 +187,10 @@ def onto_stack(machine: Machine, path: Path) -> None:
     """A widened operand becomes a temporary of unknown type on the physical stack."""
     frame = machine.state.frames[path[0]]
     value = list(frame.env)[path[2]]
-    if frame.env[value].aval is not UNBOUND:
-        machine.make_physical(frame, value)
-        put(machine.state, path, Tmp(machine.value_of(frame.env[value])))
+    if frame.env[value].aval is UNBOUND:
+        raise machine.generic_from_here("a comprehension hides a variable that may be unbound")
+    machine.make_physical(frame, value)
+    put(machine.state, path, Tmp(machine.value_of(frame.env[value])))
 
 
 def into_slots(machine: Machine, paths: dict[Path, bool]) -> None:

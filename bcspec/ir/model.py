@@ -9,8 +9,12 @@ from typing import Any
 
 from .ops import OPS, OpSpec
 
-#: Ends the IR name of a free variable whose name is that of a cell variable, too.
+#: Ends the IR name of a free variable whose name is that of a cell variable, too, and that of a
+#: comprehension's variable that uses the slot of a cell variable while that cell is set aside.
 CLASH = "'"
+
+#: Flags of a code object that makes a generator, a coroutine or an asynchronous generator.
+GENERATORS = 0x20 | 0x80 | 0x200
 
 
 class Value:
@@ -123,6 +127,7 @@ class Function:
 
     `varnames` lists the arguments first (as in a code object), then every other local.
     `doc` is what must come first in ``co_consts`` (a docstring or None), or `bytecode.UNSET`.
+    `shadows` are the locals that share the slot of a cell variable; none in residual code.
     `prologue` keeps the positions of the instructions that every function begins with.
     """
 
@@ -140,6 +145,7 @@ class Function:
     doc: Any
     blocks: list[Block] = field(default_factory=list)
     prologue: dict[str, Any] = field(default_factory=dict)
+    shadows: list[str] = field(default_factory=list)
     code: CodeType | None = None
 
     @property

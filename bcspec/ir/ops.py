@@ -57,9 +57,20 @@ def _table() -> dict[str, OpSpec]:
     ops("store_deref", 1, 0, raises=False)
     ops("store_global store_name import_star print_expr delete_attr", 1, 0)
     ops("load_build_class load_assertion_error", 0, 1, raises=False)
+    # A comprehension in the frame around it: `load_clear` takes a local that may be unbound off its
+    # slot (the result may be NULL, and `store` puts it back); the same for a whole cell.
+    ops("load_clear load_clear_cell", 0, 1, raises=False)
+    ops("store_cell", 1, 0, raises=False)
+    ops("make_cell drop_cell", 0, 0, raises=False)
+    # Names in class bodies and annotation scopes: the mapping, and reading through it.
+    ops("load_locals", 0, 1)
+    ops("load_from_dict_or_globals load_from_dict_or_deref", 1, 1)
     # Attributes and items.
     ops("load_attr", 1, 1)
     ops("load_method", 1, 2)
+    # `super`, class, instance; arg is the name, and whether the call had arguments in the source.
+    ops("load_super_attr", 3, 1)
+    ops("load_super_method", 3, 2)
     ops("store_attr delete_subscr", 2, 0)
     ops("binary_op binary_subscr compare_op is_op contains_op import_name", 2, 1)
     ops("store_subscr", 3, 0)
@@ -80,7 +91,10 @@ def _table() -> dict[str, OpSpec]:
     # Iteration, generators, coroutines.
     ops("get_iter get_yield_from_iter get_aiter get_awaitable", 1, 1)
     ops("get_anext", 1, 1, keeps=1)
+    # `yield_value` and `resume` carry what the interpreter notes about handlers around them.
     ops("yield_value async_gen_wrap", 1, 1)
+    ops("cleanup_throw", 2, 1)  # iterator, exception thrown in -> the value of a StopIteration
+    ops("stopiteration_error", 1, 1)
     ops("end_async_for", 2, 0)
     # Context managers and exceptions.
     ops("before_with before_async_with", 1, 2)
@@ -90,6 +104,9 @@ def _table() -> dict[str, OpSpec]:
     ops("check_exc_match", 2, 1, keeps=1)
     ops("check_eg_match", 2, 2)
     ops("prep_reraise_star", 2, 1)
+    # Type parameters.
+    ops("typevar paramspec typevartuple subscript_generic typealias", 1, 1)
+    ops("typevar_with_bound typevar_with_constraints set_function_type_params", 2, 1)
     # Calls.  `call` takes the two slots of a callable as the interpreter lays them out
     # (one of them may be `null`) and the arguments; arg is the tuple of keyword names.
     ops("call call_ex make_function", None, 1)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from bytecode import UNSET, Bytecode, CellVar, FreeVar, Instr, Label, TryBegin, TryEnd
 
 from ..errors import UnsupportedBytecode
-from ..ir import CLASH, Block, Edge, Function, Handler, Op, Value
+from ..ir import CLASH, GENERATORS, Block, Edge, Function, Handler, Op, Value
 from .tables import current
 
 
@@ -26,6 +26,7 @@ class _Raw:
     handler: TryBegin | None = None
     block: Block | None = None
     next: _Raw | None = None
+    plain: frozenset[str] = frozenset()
     edge_blocks: list[Block] = field(default_factory=list)
 
 
@@ -43,6 +44,12 @@ class Simulation:
         self.raw: _Raw = raws[0]
         self.block: Block = Block(0)
         self.pos: Any = None
+        #: Cell variables whose slot is, for a comprehension, that of a plain local; at the start of
+        #: the block, too.
+        self.plain: frozenset[str] = frozenset()
+        self.plain_at_start: frozenset[str] = frozenset()
+        #: Values that are whole cells on their way.
+        self.cells_aside: set[Value] = set()
 
     # -- what rules call -------------------------------------------------------------
 
@@ -126,7 +133,9 @@ class Simulation:
 
     def edge(self, raw: _Raw) -> None:
         """An edge that passes the whole stack."""
-        self.block.edges.append(Edge(self.reach(raw, len(self.stack)), tuple(self.stack)))
+        target = self.reach(raw, len(self.stack))
+        self.pass_on(target.params, self.stack)
+        self.block.edges.append(Edge(target, tuple(self.stack)))
 
     def drop_edge(self, raw: _Raw) -> None:
         """An edge on which the top of the stack is dropped."""
@@ -134,6 +143,7 @@ class Simulation:
         middle.ops.append(Op("drop", None, (middle.params[-1],), (), self.pos, self.code))
         middle.term = Op("jump", None, (), (), self.pos, self.code)
         target = self.reach(raw, len(self.stack) - 1)
+        self.pass_on(target.params, self.stack)
         middle.edges.append(Edge(target, tuple(middle.params[:-1])))
         self.block.edges.append(Edge(middle, tuple(self.stack)))
         self.raw.edge_blocks.append(middle)
@@ -142,15 +152,21 @@ class Simulation:
         """The block of `raw`, which is entered with `depth` values on the stack."""
         if raw.block is None:
             raw.block = Block(0, [Value() for _ in range(depth)])
+            raw.plain = self.plain
             self.pending.append(raw)
         elif len(raw.block.params) != depth:
             self.refuse(f"a stack of depth {depth} where {len(raw.block.params)} is expected")
         return raw.block
 
+    def pass_on(self, params: list[Value], values: list[Value]) -> None:
+        """Remember which parameters are cells."""
+        self.cells_aside.update(p for p, value in zip(params, values) if value in self.cells_aside)
+
     def enter(self, raw: _Raw) -> None:
         block = raw.block
         assert block is not None
         self.raw, self.block = raw, block
+        self.plain = self.plain_at_start = raw.plain
         self.stack = list(block.params)
 
     def continue_in_new_block(self) -> None:
@@ -160,7 +176,9 @@ class Simulation:
         self.block.term = Op("jump", None, (), (), self.pos, self.code)
         self.protect()
         self.raw.edge_blocks.append(after)
+        self.pass_on(after.params, self.stack)
         self.block = after
+        self.plain_at_start = self.plain
         self.stack = list(after.params)
 
     def protect(self) -> None:
@@ -168,12 +186,27 @@ class Simulation:
         begin, block = self.raw.handler, self.block
         if begin is None or not any(op.raises for op in block.all_ops()):
             return
-        depth = begin.stack_depth
-        assert isinstance(depth, int) and isinstance(begin.target, Label)
+        assert isinstance(begin.target, Label)
+        depth = self.kept_depth(begin)
         if depth > len(block.params):
             self.refuse("an exception handler deeper than the stack")
+        self.plain, after = self.plain_at_start, self.plain
         target = self.reach(self.by_label[begin.target], depth + begin.push_lasti + 1)
+        self.plain = after
+        self.pass_on(target.params, block.params[:depth])
         block.handler = Handler(target, tuple(block.params[:depth]), begin.push_lasti)
+
+    def kept_depth(self, begin: TryBegin) -> int:
+        """How many slots of the stack the handler of a region keeps.
+
+        One that begins with CLEANUP_THROW covers a YIELD_VALUE and keeps, on top, the slot of the
+        value sent; in the IR that value is gone when an exception is thrown in.
+        """
+        assert isinstance(begin.stack_depth, int) and isinstance(begin.target, Label)
+        raw = self.by_label[begin.target]
+        while not raw.instrs and raw.next is not None:
+            raw = raw.next
+        return begin.stack_depth - (bool(raw.instrs) and raw.instrs[0].name == "CLEANUP_THROW")
 
     def run_block(self, raw: _Raw) -> None:
         """Simulate one run.
@@ -182,7 +215,7 @@ class Simulation:
         instruction that cannot raise rearranges it (PUSH_EXC_INFO, SWAP), a new block begins.
         """
         self.enter(raw)
-        depth = raw.handler.stack_depth if raw.handler is not None else 0
+        depth = self.kept_depth(raw.handler) if raw.handler is not None else 0
         for instr in raw.instrs:
             if depth and self.stack[:depth] != self.block.params[:depth]:
                 self.continue_in_new_block()
@@ -274,6 +307,23 @@ def _shell(code: CodeType) -> Function:
     )
 
 
+def _strip_stop_iteration(fn: Function, names: tuple[str, ...]) -> None:
+    """Take off the handler that turns StopIteration into RuntimeError around a generator's body.
+
+    Every generator of every version behaves so; only some have instructions for it.
+    """
+    for target in {block.handler.target for block in fn.blocks if block.handler is not None}:
+        if tuple(op.name for op in target.all_ops()) != names:
+            continue
+        covered = [b for b in fn.blocks if b.handler is not None and b.handler.target is target]
+        if any(block.handler.args for block in covered if block.handler is not None):
+            continue
+        for block in covered:
+            block.handler = None
+        fn.blocks.remove(target)
+        fn.prologue["STOP_ITERATION"] = target.ops[0].pos
+
+
 def lift(code: CodeType) -> Function:
     """Turn a code object into IR.
 
@@ -296,6 +346,8 @@ def lift(code: CodeType) -> Function:
         if raw.block is not None:
             fn.blocks.append(raw.block)
             fn.blocks.extend(raw.edge_blocks)
+    if fn.flags & GENERATORS:
+        _strip_stop_iteration(fn, table.STOP_ITERATION)
     for index, block in enumerate(fn.blocks):
         block.id = index
     return fn

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..ir import BINARY_OPERATORS
+from .rules import arg_of, branch, cell, into, jump, simple, sized
 
 if TYPE_CHECKING:
     from .common import Simulation
@@ -17,49 +18,11 @@ if TYPE_CHECKING:
 #: Instructions before the body; lowering writes them again.
 PROLOGUE = frozenset({"COPY_FREE_VARS", "MAKE_CELL", "RETURN_GENERATOR"})
 
+#: Operations of the handler around the body of a generator: the interpreter does without one.
+STOP_ITERATION: tuple[str, ...] = ()
+
 #: Names in the `bytecode` package of the comparisons, and how the IR writes them.
 COMPARISONS = {"LT": "<", "LE": "<=", "EQ": "==", "NE": "!=", "GT": ">", "GE": ">="}
-
-
-def _same(arg: Any) -> Any:
-    return arg
-
-
-def _none(arg: Any) -> Any:
-    return None
-
-
-def _simple(name: str, pops: int, pushes: int, keeps: int = 0, arg: Any = _none) -> Any:
-    def rule(sim: Simulation, instr: Any) -> None:
-        sim.op(name, arg(instr.arg), pops, pushes, keeps)
-
-    return rule
-
-
-def _cell(name: str, pops: int, pushes: int) -> Any:
-    def rule(sim: Simulation, instr: Any) -> None:
-        sim.op(name, sim.variable(instr.arg), pops, pushes)
-
-    return rule
-
-
-def _sized(name: str, size: Any, pushes: int = 1, arg: Any = _same) -> Any:
-    """An operation whose number of operands depends on its argument."""
-
-    def rule(sim: Simulation, instr: Any) -> None:
-        sim.op(name, arg(instr.arg), size(instr.arg), pushes)
-
-    return rule
-
-
-def _into(name: str, extra: int) -> Any:
-    """An operation that adds `extra` values on top of the stack to a container further down."""
-
-    def rule(sim: Simulation, instr: Any) -> None:
-        values = sim.pop(extra)
-        sim.emit(name, None, (sim.stack[-instr.arg], *values), 0)
-
-    return rule
 
 
 def _dict_merge(sim: Simulation, instr: Any) -> None:
@@ -133,26 +96,12 @@ def _reraise(sim: Simulation, instr: Any) -> None:
     sim.terminate("reraise", None, operands)
 
 
-def _branch(kind: str) -> Any:
-    def rule(sim: Simulation, instr: Any) -> None:
-        sim.branch(kind, sim.pop(1)[0], instr.arg, sim.fallthrough)
-
-    return rule
-
-
 def _branch_or_pop(kind: str) -> Any:
     """JUMP_IF_X_OR_POP: test a copy; the value itself is dropped where it is not wanted."""
 
     def rule(sim: Simulation, instr: Any) -> None:
         (test,) = sim.emit("copy", None, (sim.stack[-1],), 1)
         sim.branch(kind, test, instr.arg, sim.fallthrough, drop_on_fallthrough=True)
-
-    return rule
-
-
-def _jump(arg: Any) -> Any:
-    def rule(sim: Simulation, instr: Any) -> None:
-        sim.jump(instr.arg, arg)
 
     return rule
 
@@ -170,92 +119,92 @@ def _flag_bit(bits: int, base: int) -> Any:
 
 
 LIFT: dict[str, Any] = {
-    "NOP": _simple("nop", 0, 0),
-    "POP_TOP": _simple("drop", 1, 0),
-    "PUSH_NULL": _simple("null", 0, 1),
+    "NOP": simple("nop", 0, 0),
+    "POP_TOP": simple("drop", 1, 0),
+    "PUSH_NULL": simple("null", 0, 1),
     "COPY": _copy,
     "SWAP": _swap,
-    "LOAD_CONST": _simple("const", 0, 1, arg=_same),
-    "LOAD_FAST": _simple("load_check", 0, 1, arg=_same),
-    "STORE_FAST": _simple("store", 1, 0, arg=_same),
-    "DELETE_FAST": _simple("delete_check", 0, 0, arg=_same),
-    "LOAD_CLOSURE": _cell("load_closure", 0, 1),
-    "LOAD_DEREF": _cell("load_deref", 0, 1),
-    "LOAD_CLASSDEREF": _cell("load_classderef", 0, 1),
-    "STORE_DEREF": _cell("store_deref", 1, 0),
-    "DELETE_DEREF": _cell("delete_deref", 0, 0),
+    "LOAD_CONST": simple("const", 0, 1, arg=arg_of),
+    "LOAD_FAST": simple("load_check", 0, 1, arg=arg_of),
+    "STORE_FAST": simple("store", 1, 0, arg=arg_of),
+    "DELETE_FAST": simple("delete_check", 0, 0, arg=arg_of),
+    "LOAD_CLOSURE": cell("load_closure", 0, 1),
+    "LOAD_DEREF": cell("load_deref", 0, 1),
+    "LOAD_CLASSDEREF": cell("load_classderef", 0, 1),
+    "STORE_DEREF": cell("store_deref", 1, 0),
+    "DELETE_DEREF": cell("delete_deref", 0, 0),
     "LOAD_GLOBAL": _load_global,
-    "STORE_GLOBAL": _simple("store_global", 1, 0, arg=_same),
-    "DELETE_GLOBAL": _simple("delete_global", 0, 0, arg=_same),
-    "LOAD_NAME": _simple("load_name", 0, 1, arg=_same),
-    "STORE_NAME": _simple("store_name", 1, 0, arg=_same),
-    "DELETE_NAME": _simple("delete_name", 0, 0, arg=_same),
-    "LOAD_ATTR": _simple("load_attr", 1, 1, arg=_same),
-    "STORE_ATTR": _simple("store_attr", 2, 0, arg=_same),
-    "DELETE_ATTR": _simple("delete_attr", 1, 0, arg=_same),
-    "LOAD_METHOD": _simple("load_method", 1, 2, arg=_same),
-    "BINARY_OP": _simple("binary_op", 2, 1, arg=lambda arg: BINARY_OPERATORS[arg]),
-    "BINARY_SUBSCR": _simple("binary_subscr", 2, 1),
-    "STORE_SUBSCR": _simple("store_subscr", 3, 0),
-    "DELETE_SUBSCR": _simple("delete_subscr", 2, 0),
-    "COMPARE_OP": _simple("compare_op", 2, 1, arg=lambda arg: COMPARISONS[arg.name]),
-    "IS_OP": _simple("is_op", 2, 1, arg=_same),
-    "CONTAINS_OP": _simple("contains_op", 2, 1, arg=_same),
-    "UNARY_NEGATIVE": _simple("unary_negative", 1, 1),
-    "UNARY_POSITIVE": _simple("unary_positive", 1, 1),
-    "UNARY_NOT": _simple("unary_not", 1, 1),
-    "UNARY_INVERT": _simple("unary_invert", 1, 1),
-    "BUILD_TUPLE": _sized("build_tuple", int),
-    "BUILD_LIST": _sized("build_list", int),
-    "BUILD_SET": _sized("build_set", int),
-    "BUILD_MAP": _sized("build_map", lambda n: 2 * n),
-    "BUILD_STRING": _sized("build_string", int),
-    "BUILD_SLICE": _sized("build_slice", int),
-    "BUILD_CONST_KEY_MAP": _sized("build_const_key_map", lambda n: n + 1),
-    "FORMAT_VALUE": _sized("format_value", _flag_bit(4, 1), arg=int),
-    "LIST_TO_TUPLE": _simple("list_to_tuple", 1, 1),
-    "LIST_APPEND": _into("list_append", 1),
-    "LIST_EXTEND": _into("list_extend", 1),
-    "SET_ADD": _into("set_add", 1),
-    "SET_UPDATE": _into("set_update", 1),
-    "DICT_UPDATE": _into("dict_update", 1),
-    "MAP_ADD": _into("map_add", 2),
+    "STORE_GLOBAL": simple("store_global", 1, 0, arg=arg_of),
+    "DELETE_GLOBAL": simple("delete_global", 0, 0, arg=arg_of),
+    "LOAD_NAME": simple("load_name", 0, 1, arg=arg_of),
+    "STORE_NAME": simple("store_name", 1, 0, arg=arg_of),
+    "DELETE_NAME": simple("delete_name", 0, 0, arg=arg_of),
+    "LOAD_ATTR": simple("load_attr", 1, 1, arg=arg_of),
+    "STORE_ATTR": simple("store_attr", 2, 0, arg=arg_of),
+    "DELETE_ATTR": simple("delete_attr", 1, 0, arg=arg_of),
+    "LOAD_METHOD": simple("load_method", 1, 2, arg=arg_of),
+    "BINARY_OP": simple("binary_op", 2, 1, arg=lambda arg: BINARY_OPERATORS[arg]),
+    "BINARY_SUBSCR": simple("binary_subscr", 2, 1),
+    "STORE_SUBSCR": simple("store_subscr", 3, 0),
+    "DELETE_SUBSCR": simple("delete_subscr", 2, 0),
+    "COMPARE_OP": simple("compare_op", 2, 1, arg=lambda arg: COMPARISONS[arg.name]),
+    "IS_OP": simple("is_op", 2, 1, arg=arg_of),
+    "CONTAINS_OP": simple("contains_op", 2, 1, arg=arg_of),
+    "UNARY_NEGATIVE": simple("unary_negative", 1, 1),
+    "UNARY_POSITIVE": simple("unary_positive", 1, 1),
+    "UNARY_NOT": simple("unary_not", 1, 1),
+    "UNARY_INVERT": simple("unary_invert", 1, 1),
+    "BUILD_TUPLE": sized("build_tuple", int),
+    "BUILD_LIST": sized("build_list", int),
+    "BUILD_SET": sized("build_set", int),
+    "BUILD_MAP": sized("build_map", lambda n: 2 * n),
+    "BUILD_STRING": sized("build_string", int),
+    "BUILD_SLICE": sized("build_slice", int),
+    "BUILD_CONST_KEY_MAP": sized("build_const_key_map", lambda n: n + 1),
+    "FORMAT_VALUE": sized("format_value", _flag_bit(4, 1), arg=int),
+    "LIST_TO_TUPLE": simple("list_to_tuple", 1, 1),
+    "LIST_APPEND": into("list_append", 1),
+    "LIST_EXTEND": into("list_extend", 1),
+    "SET_ADD": into("set_add", 1),
+    "SET_UPDATE": into("set_update", 1),
+    "DICT_UPDATE": into("dict_update", 1),
+    "MAP_ADD": into("map_add", 2),
     "DICT_MERGE": _dict_merge,
     "UNPACK_SEQUENCE": _unpack_sequence,
     "UNPACK_EX": _unpack_ex,
-    "GET_LEN": _simple("get_len", 1, 1, 1),
-    "MATCH_MAPPING": _simple("match_mapping", 1, 1, 1),
-    "MATCH_SEQUENCE": _simple("match_sequence", 1, 1, 1),
-    "MATCH_KEYS": _simple("match_keys", 2, 1, 2),
-    "MATCH_CLASS": _simple("match_class", 3, 1, arg=_same),
-    "GET_ITER": _simple("get_iter", 1, 1),
-    "GET_YIELD_FROM_ITER": _simple("get_yield_from_iter", 1, 1),
-    "GET_AITER": _simple("get_aiter", 1, 1),
-    "GET_ANEXT": _simple("get_anext", 1, 1, 1),
-    "GET_AWAITABLE": _simple("get_awaitable", 1, 1, arg=_same),
-    "YIELD_VALUE": _simple("yield_value", 1, 1),
-    "ASYNC_GEN_WRAP": _simple("async_gen_wrap", 1, 1),
-    "END_ASYNC_FOR": _simple("end_async_for", 2, 0),
-    "BEFORE_WITH": _simple("before_with", 1, 2),
-    "BEFORE_ASYNC_WITH": _simple("before_async_with", 1, 2),
-    "WITH_EXCEPT_START": _simple("with_except_start", 4, 1, 4),
-    "PUSH_EXC_INFO": _simple("push_exc_info", 1, 2),
-    "POP_EXCEPT": _simple("pop_except", 1, 0),
-    "CHECK_EXC_MATCH": _simple("check_exc_match", 2, 1, 1),
-    "CHECK_EG_MATCH": _simple("check_eg_match", 2, 2),
-    "PREP_RERAISE_STAR": _simple("prep_reraise_star", 2, 1),
-    "IMPORT_NAME": _simple("import_name", 2, 1, arg=_same),
-    "IMPORT_FROM": _simple("import_from", 1, 1, 1, arg=_same),
-    "IMPORT_STAR": _simple("import_star", 1, 0),
-    "PRINT_EXPR": _simple("print_expr", 1, 0),
-    "SETUP_ANNOTATIONS": _simple("setup_annotations", 0, 0),
-    "LOAD_BUILD_CLASS": _simple("load_build_class", 0, 1),
-    "LOAD_ASSERTION_ERROR": _simple("load_assertion_error", 0, 1),
+    "GET_LEN": simple("get_len", 1, 1, 1),
+    "MATCH_MAPPING": simple("match_mapping", 1, 1, 1),
+    "MATCH_SEQUENCE": simple("match_sequence", 1, 1, 1),
+    "MATCH_KEYS": simple("match_keys", 2, 1, 2),
+    "MATCH_CLASS": simple("match_class", 3, 1, arg=arg_of),
+    "GET_ITER": simple("get_iter", 1, 1),
+    "GET_YIELD_FROM_ITER": simple("get_yield_from_iter", 1, 1),
+    "GET_AITER": simple("get_aiter", 1, 1),
+    "GET_ANEXT": simple("get_anext", 1, 1, 1),
+    "GET_AWAITABLE": simple("get_awaitable", 1, 1, arg=arg_of),
+    "YIELD_VALUE": simple("yield_value", 1, 1),
+    "ASYNC_GEN_WRAP": simple("async_gen_wrap", 1, 1),
+    "END_ASYNC_FOR": simple("end_async_for", 2, 0),
+    "BEFORE_WITH": simple("before_with", 1, 2),
+    "BEFORE_ASYNC_WITH": simple("before_async_with", 1, 2),
+    "WITH_EXCEPT_START": simple("with_except_start", 4, 1, 4),
+    "PUSH_EXC_INFO": simple("push_exc_info", 1, 2),
+    "POP_EXCEPT": simple("pop_except", 1, 0),
+    "CHECK_EXC_MATCH": simple("check_exc_match", 2, 1, 1),
+    "CHECK_EG_MATCH": simple("check_eg_match", 2, 2),
+    "PREP_RERAISE_STAR": simple("prep_reraise_star", 2, 1),
+    "IMPORT_NAME": simple("import_name", 2, 1, arg=arg_of),
+    "IMPORT_FROM": simple("import_from", 1, 1, 1, arg=arg_of),
+    "IMPORT_STAR": simple("import_star", 1, 0),
+    "PRINT_EXPR": simple("print_expr", 1, 0),
+    "SETUP_ANNOTATIONS": simple("setup_annotations", 0, 0),
+    "LOAD_BUILD_CLASS": simple("load_build_class", 0, 1),
+    "LOAD_ASSERTION_ERROR": simple("load_assertion_error", 0, 1),
     "MAKE_FUNCTION": _make_function,
     "KW_NAMES": _kw_names,
     "PRECALL": _precall,
     "CALL": _call,
-    "CALL_FUNCTION_EX": _sized("call_ex", _flag_bit(1, 3), arg=lambda arg: int(arg) & 1),
+    "CALL_FUNCTION_EX": sized("call_ex", _flag_bit(1, 3), arg=lambda arg: int(arg) & 1),
     "RESUME": _resume,
 }
 
@@ -264,15 +213,15 @@ JUMPS: dict[str, Any] = {
     "RETURN_VALUE": _return,
     "RAISE_VARARGS": _raise,
     "RERAISE": _reraise,
-    "JUMP_FORWARD": _jump(None),
-    "JUMP_BACKWARD": _jump(None),
-    "JUMP_BACKWARD_NO_INTERRUPT": _jump("no_interrupt"),
+    "JUMP_FORWARD": jump(None),
+    "JUMP_BACKWARD": jump(None),
+    "JUMP_BACKWARD_NO_INTERRUPT": jump("no_interrupt"),
     "FOR_ITER": _for_iter,
     "SEND": _send,
     "JUMP_IF_TRUE_OR_POP": _branch_or_pop("true"),
     "JUMP_IF_FALSE_OR_POP": _branch_or_pop("false"),
     **{
-        f"POP_JUMP_{direction}_IF_{kind.upper()}": _branch(kind)
+        f"POP_JUMP_{direction}_IF_{kind.upper()}": branch(kind)
         for direction in ("FORWARD", "BACKWARD")
         for kind in ("true", "false", "none", "not_none")
     },

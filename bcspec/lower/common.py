@@ -25,7 +25,7 @@ from bytecode import (
 )
 
 from ..errors import UnsupportedBytecode
-from ..ir import CLASH, Block, Edge, Function, Op, Value
+from ..ir import CLASH, GENERATORS, Block, Edge, Function, Op, Value
 from .linetable import repaired
 from .tables import current
 
@@ -45,6 +45,12 @@ class Emission:
         self.handled = {block.handler.target for block in fn.blocks if block.handler}
         self.stack: list[Value] = []
         self.max_depth = 0
+        #: Where jumps out of a loop land, just before the block, by block and operation.
+        self.landings: dict[Block, dict[str, tuple[Label, Any]]] = {}
+        self.stop_iteration = Label()
+        converts = bool(fn.flags & GENERATORS) and "STOP_ITERATION" in fn.prologue
+        #: The region of what no block's handler covers.
+        self.outer_key = (self.stop_iteration, 0, True) if converts else None
         self.region: TryBegin | None = None
         self.region_key: tuple[Any, ...] | None = None
         self.wanted_key: tuple[Any, ...] | None = None
@@ -53,6 +59,7 @@ class Emission:
         self.index = 0
         self.first_raising, self.last_raising = 0, -1
         self.skip: set[Op] = set()
+        self.done: set[Op] = set()
 
     # -- what rules call -------------------------------------------------------------
 
@@ -107,6 +114,15 @@ class Emission:
     def jump_to(self, name: str, target: Block) -> None:
         self.instr(name, self.labels[target])
 
+    def jump_out(self, name: str, op: Op, target: Block) -> None:
+        """Jump to `target`, over the instructions that must stand where such a jump lands."""
+        if op.name not in self.table.LANDINGS:
+            self.jump_to(name, target)
+            return
+        landings = self.landings.setdefault(target, {})
+        label, _ = landings.setdefault(op.name, (Label(), op.pos))
+        self.instr(name, label)
+
     def is_next(self, target: Block) -> bool:
         return self.order[target] == self.order[self.block] + 1
 
@@ -121,7 +137,8 @@ class Emission:
         self.region, self.region_key = None, self.wanted_key
         if self.wanted_key is not None:
             target, depth, lasti = self.wanted_key
-            self.region = TryBegin(self.labels[target], lasti, depth)
+            label = target if isinstance(target, Label) else self.labels[target]
+            self.region = TryBegin(label, lasti, depth)
             self.code.append(self.region)
 
     # -- blocks ----------------------------------------------------------------------
@@ -133,8 +150,23 @@ class Emission:
         raising = [index for index, op in enumerate(block.all_ops()) if op.raises]
         self.first_raising, self.last_raising = (raising[0], raising[-1]) if raising else (0, -1)
         if self.preds[block] or block in self.handled:
+            self.land(block)
             self.pad_loop_header(block)
             self.code.append(self.labels[block])
+
+    def land(self, block: Block) -> None:
+        """Write what jumps out of loops find in front of `block`; other ways in go around it."""
+        landings = self.landings.get(block, {})
+        if landings and self.region_key is not None and self.region_key[1] > len(block.params):
+            self.wanted_key = None
+            self.switch_region()
+        for op_name, (label, pos) in landings.items():
+            last = next((item for item in reversed(self.code) if isinstance(item, Instr)), None)
+            if last is not None and not ends_control(last):
+                self.code.append(Instr("JUMP_FORWARD", self.labels[block], location=last.location))
+            self.code.append(label)
+            for name in self.table.LANDINGS[op_name]:
+                self.code.append(Instr(name, location=pos))
 
     def pad_loop_header(self, block: Block) -> None:
         """Put a covered NOP before a loop whose handler does not cover what comes before it.
@@ -160,6 +192,8 @@ class Emission:
             if op in self.skip:
                 self.stack.pop()
                 continue
+            if op in self.done:
+                continue
             self.pos = op.pos
             self.guard(op)
             rule = emit.get(op.name)
@@ -179,13 +213,25 @@ class Emission:
         away what the handler keeps, or change which exception is being handled.
         """
         handler = self.block.handler
-        self.wanted_key = None
+        self.wanted_key = self.uncovered(op) if handler is None else None
         if handler is None or not self.first_raising <= self.index <= self.last_raising:
             return
         if tuple(self.stack[: len(handler.args)]) == handler.args:
             self.wanted_key = (handler.target, len(handler.args), handler.lasti)
         elif op.raises and op.name != "jump":
             raise UnsupportedBytecode(f"{op.name} may raise while the stack is not in order")
+
+    def uncovered(self, op: Op) -> tuple[Any, ...] | None:
+        """The region of an operation that no handler of the IR covers.
+
+        What is known not to raise may stand where an exception is being handled, and so may a jump
+        back that stands alone (the compiler leaves it uncovered).
+        """
+        alone = op.name == "jump" and self.first_raising == self.index
+        if op.raises and not alone:
+            return self.outer_key
+        quiet = alone or op.spec.raises
+        return self.region_key if self.region_key == self.outer_key and not quiet else None
 
     def settle(self, args: tuple[Value, ...]) -> None:
         """Arrange the whole stack as `args` (the parameters of a successor)."""
@@ -215,7 +261,17 @@ class Emission:
         self.wanted_key = None
         if self.region is not None:
             self.switch_region()
+        if self.outer_key is not None:
+            self.convert_stop_iteration()
         return self.assemble()
+
+    def convert_stop_iteration(self) -> None:
+        """The handler that every version but 3.11 has around the body of a generator."""
+        self.pos = self.fn.prologue["STOP_ITERATION"]
+        self.code.append(self.stop_iteration)
+        for name, arg in self.table.STOP_ITERATION:
+            self.instr(name, arg)
+        self.max_depth = max(self.max_depth, 2)
 
     def assemble(self) -> CodeType:
         fn, code = self.fn, self.code
@@ -232,6 +288,11 @@ class Emission:
         code.docstring = fn.doc
         depth = max(self.max_depth + self.table.EXTRA_STACK, 1)
         return repaired(code.to_code(stacksize=depth, compute_exception_stack_depths=False))
+
+
+def ends_control(instr: Instr) -> bool:
+    """Whether control never goes on to what follows `instr`."""
+    return instr.is_uncond_jump() or instr.is_final()
 
 
 def bridge_backward_edges(fn: Function, forward_only: dict[str, tuple[int, ...]]) -> None:

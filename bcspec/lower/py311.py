@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bytecode import UNSET, BinaryOp, Compare
+from bytecode import BinaryOp, Compare
 
 from ..errors import UnsupportedBytecode
-from ..ir import BINARY_OPERATORS
+from ..ir import BINARY_OPERATORS, GENERATORS
+from .rules import arg_of, count_of, into, plain_jump, simple, variable_of
 
 if TYPE_CHECKING:
     from ..ir import Op
@@ -21,6 +22,12 @@ EXTRA_STACK = 0
 
 #: A signal noticed at a jump back is raised by the instruction before the target.
 SIGNAL_AT_TARGET = True
+
+#: What the target of a jump out of a loop or delegation has to begin with.
+LANDINGS: dict[str, tuple[str, ...]] = {}
+
+#: Instructions of the handler around the body of a generator; none here.
+STOP_ITERATION: tuple[tuple[str, int], ...] = ()
 
 #: Edges that are encoded as forward jumps whatever the layout.
 FORWARD_ONLY = {"for_iter": (1,), "send": (1,)}
@@ -45,48 +52,15 @@ def prologue(em: Emission) -> None:
     em.pos = fn.prologue.get("MAKE_CELL")
     for name in fn.cellvars:
         em.instr("MAKE_CELL", em.variable(name))
-    if fn.flags & (0x20 | 0x80 | 0x200):  # generator, coroutine, asynchronous generator
+    if fn.flags & GENERATORS:
         em.pos = fn.prologue.get("RETURN_GENERATOR")
         em.instr("RETURN_GENERATOR")
         em.instr("POP_TOP")
         em.max_depth = max(em.max_depth, 1)
+    em.wanted_key = em.outer_key
     if "RESUME" in fn.prologue:
         em.pos = fn.prologue["RESUME"]
         em.instr("RESUME", 0)
-
-
-def _simple(name: str, arg: Any = None) -> Any:
-    """An instruction that takes its operands from the top of the stack."""
-
-    def rule(em: Emission, op: Op) -> None:
-        em.arrange(op.operands)
-        em.instr(name, UNSET if arg is None else arg(em, op))
-        em.consume(op)
-
-    return rule
-
-
-def _arg(em: Emission, op: Op) -> Any:
-    return op.arg
-
-
-def _cell(em: Emission, op: Op) -> Any:
-    return em.variable(op.arg)
-
-
-def _count(em: Emission, op: Op) -> int:
-    return len(op.operands)
-
-
-def _into(name: str) -> Any:
-    """An instruction that adds the top of the stack to a container further down."""
-
-    def rule(em: Emission, op: Op) -> None:
-        em.arrange(op.operands[1:])
-        em.instr(name, em.depth_of(op.operands[0]) - len(op.operands) + 1)
-        em.consume(op)
-
-    return rule
 
 
 def _const(em: Emission, op: Op) -> None:
@@ -170,11 +144,7 @@ def _jump(em: Emission, op: Op) -> None:
         em.go(target, "JUMP_BACKWARD_NO_INTERRUPT" if op.arg == "no_interrupt" else "JUMP_BACKWARD")
 
 
-_OPPOSITE = {"true": "false", "false": "true", "none": "not_none", "not_none": "none"}
-
-
-def _plain_jump(em: Emission, target: Any) -> None:
-    em.go(target, "JUMP_BACKWARD" if em.is_backward(target) else "JUMP_FORWARD")
+OPPOSITE = {"true": "false", "false": "true", "none": "not_none", "not_none": "none"}
 
 
 def _branch(em: Emission, op: Op) -> None:
@@ -185,12 +155,12 @@ def _branch(em: Emission, op: Op) -> None:
     em.settle((*taken.args, test))
     kind = op.arg
     if em.is_next(taken.target) and not em.is_next(other.target):
-        taken, other, kind = other, taken, _OPPOSITE[kind]
+        taken, other, kind = other, taken, OPPOSITE[kind]
     elif _jump_or_pop(em, op):
         return
     direction = "BACKWARD" if em.is_backward(taken.target) else "FORWARD"
     em.jump_to(f"POP_JUMP_{direction}_IF_{kind.upper()}", taken.target)
-    _plain_jump(em, other.target)
+    plain_jump(em, other.target)
 
 
 def _jump_or_pop(em: Emission, op: Op) -> bool:
@@ -222,109 +192,109 @@ def _jump_or_pop(em: Emission, op: Op) -> bool:
 def _for_iter(em: Emission, op: Op) -> None:
     body, exhausted = em.block.edges
     em.settle((*exhausted.args, op.operands[0]))
-    em.jump_to("FOR_ITER", exhausted.target)
+    em.jump_out("FOR_ITER", op, exhausted.target)
     em.consume(op)
     em.settle(body.args)
-    _plain_jump(em, body.target)
+    plain_jump(em, body.target)
 
 
 def _send(em: Emission, op: Op) -> None:
     suspended, finished = em.block.edges
     em.settle((*finished.args[:-1], *op.operands))
-    em.jump_to("SEND", finished.target)
+    em.jump_out("SEND", op, finished.target)
     em.consume(op)
     em.settle(suspended.args)
-    _plain_jump(em, suspended.target)
+    plain_jump(em, suspended.target)
 
 
 EMIT: dict[str, Any] = {
-    "nop": _simple("NOP"),
-    "resume": _simple("RESUME", _arg),
-    "drop": _simple("POP_TOP"),
-    "null": _simple("PUSH_NULL"),
+    "nop": simple("NOP"),
+    "resume": simple("RESUME", arg_of),
+    "drop": simple("POP_TOP"),
+    "null": simple("PUSH_NULL"),
     "const": _const,
     "copy": _copy,
-    "load": _simple("LOAD_FAST", _arg),
-    "load_check": _simple("LOAD_FAST", _arg),
-    "store": _simple("STORE_FAST", _arg),
-    "delete": _simple("DELETE_FAST", _arg),
-    "delete_check": _simple("DELETE_FAST", _arg),
+    "load": simple("LOAD_FAST", arg_of),
+    "load_check": simple("LOAD_FAST", arg_of),
+    "store": simple("STORE_FAST", arg_of),
+    "delete": simple("DELETE_FAST", arg_of),
+    "delete_check": simple("DELETE_FAST", arg_of),
     "clear": _clear,
-    "load_closure": _simple("LOAD_CLOSURE", _cell),
-    "load_deref": _simple("LOAD_DEREF", _cell),
-    "load_classderef": _simple("LOAD_CLASSDEREF", _cell),
-    "store_deref": _simple("STORE_DEREF", _cell),
-    "delete_deref": _simple("DELETE_DEREF", _cell),
+    "load_closure": simple("LOAD_CLOSURE", variable_of),
+    "load_deref": simple("LOAD_DEREF", variable_of),
+    "load_classderef": simple("LOAD_CLASSDEREF", variable_of),
+    "store_deref": simple("STORE_DEREF", variable_of),
+    "delete_deref": simple("DELETE_DEREF", variable_of),
     "load_global": _load_global,
-    "store_global": _simple("STORE_GLOBAL", _arg),
-    "delete_global": _simple("DELETE_GLOBAL", _arg),
-    "load_name": _simple("LOAD_NAME", _arg),
-    "store_name": _simple("STORE_NAME", _arg),
-    "delete_name": _simple("DELETE_NAME", _arg),
-    "load_attr": _simple("LOAD_ATTR", _arg),
-    "store_attr": _simple("STORE_ATTR", _arg),
-    "delete_attr": _simple("DELETE_ATTR", _arg),
-    "load_method": _simple("LOAD_METHOD", _arg),
-    "binary_op": _simple("BINARY_OP", lambda em, op: BinaryOp(BINARY_OPERATORS.index(op.arg))),
-    "binary_subscr": _simple("BINARY_SUBSCR"),
-    "store_subscr": _simple("STORE_SUBSCR"),
-    "delete_subscr": _simple("DELETE_SUBSCR"),
-    "compare_op": _simple("COMPARE_OP", lambda em, op: COMPARISONS[op.arg]),
-    "is_op": _simple("IS_OP", _arg),
-    "contains_op": _simple("CONTAINS_OP", _arg),
-    "unary_negative": _simple("UNARY_NEGATIVE"),
-    "unary_positive": _simple("UNARY_POSITIVE"),
-    "unary_not": _simple("UNARY_NOT"),
-    "unary_invert": _simple("UNARY_INVERT"),
-    "build_tuple": _simple("BUILD_TUPLE", _count),
-    "build_list": _simple("BUILD_LIST", _count),
-    "build_set": _simple("BUILD_SET", _count),
-    "build_map": _simple("BUILD_MAP", lambda em, op: len(op.operands) // 2),
-    "build_string": _simple("BUILD_STRING", _count),
-    "build_slice": _simple("BUILD_SLICE", _count),
-    "build_const_key_map": _simple("BUILD_CONST_KEY_MAP", lambda em, op: len(op.operands) - 1),
-    "format_value": _simple("FORMAT_VALUE", _arg),
-    "list_to_tuple": _simple("LIST_TO_TUPLE"),
-    "list_append": _into("LIST_APPEND"),
-    "list_extend": _into("LIST_EXTEND"),
-    "set_add": _into("SET_ADD"),
-    "set_update": _into("SET_UPDATE"),
-    "dict_update": _into("DICT_UPDATE"),
-    "map_add": _into("MAP_ADD"),
-    "dict_merge": _simple("DICT_MERGE", lambda em, op: 1),
-    "unpack_sequence": _simple("UNPACK_SEQUENCE", _arg),
+    "store_global": simple("STORE_GLOBAL", arg_of),
+    "delete_global": simple("DELETE_GLOBAL", arg_of),
+    "load_name": simple("LOAD_NAME", arg_of),
+    "store_name": simple("STORE_NAME", arg_of),
+    "delete_name": simple("DELETE_NAME", arg_of),
+    "load_attr": simple("LOAD_ATTR", arg_of),
+    "store_attr": simple("STORE_ATTR", arg_of),
+    "delete_attr": simple("DELETE_ATTR", arg_of),
+    "load_method": simple("LOAD_METHOD", arg_of),
+    "binary_op": simple("BINARY_OP", lambda em, op: BinaryOp(BINARY_OPERATORS.index(op.arg))),
+    "binary_subscr": simple("BINARY_SUBSCR"),
+    "store_subscr": simple("STORE_SUBSCR"),
+    "delete_subscr": simple("DELETE_SUBSCR"),
+    "compare_op": simple("COMPARE_OP", lambda em, op: COMPARISONS[op.arg]),
+    "is_op": simple("IS_OP", arg_of),
+    "contains_op": simple("CONTAINS_OP", arg_of),
+    "unary_negative": simple("UNARY_NEGATIVE"),
+    "unary_positive": simple("UNARY_POSITIVE"),
+    "unary_not": simple("UNARY_NOT"),
+    "unary_invert": simple("UNARY_INVERT"),
+    "build_tuple": simple("BUILD_TUPLE", count_of),
+    "build_list": simple("BUILD_LIST", count_of),
+    "build_set": simple("BUILD_SET", count_of),
+    "build_map": simple("BUILD_MAP", lambda em, op: len(op.operands) // 2),
+    "build_string": simple("BUILD_STRING", count_of),
+    "build_slice": simple("BUILD_SLICE", count_of),
+    "build_const_key_map": simple("BUILD_CONST_KEY_MAP", lambda em, op: len(op.operands) - 1),
+    "format_value": simple("FORMAT_VALUE", arg_of),
+    "list_to_tuple": simple("LIST_TO_TUPLE"),
+    "list_append": into("LIST_APPEND"),
+    "list_extend": into("LIST_EXTEND"),
+    "set_add": into("SET_ADD"),
+    "set_update": into("SET_UPDATE"),
+    "dict_update": into("DICT_UPDATE"),
+    "map_add": into("MAP_ADD"),
+    "dict_merge": simple("DICT_MERGE", lambda em, op: 1),
+    "unpack_sequence": simple("UNPACK_SEQUENCE", arg_of),
     "unpack_ex": _unpack_ex,
-    "get_len": _simple("GET_LEN"),
-    "match_mapping": _simple("MATCH_MAPPING"),
-    "match_sequence": _simple("MATCH_SEQUENCE"),
-    "match_keys": _simple("MATCH_KEYS"),
-    "match_class": _simple("MATCH_CLASS", _arg),
-    "get_iter": _simple("GET_ITER"),
-    "get_yield_from_iter": _simple("GET_YIELD_FROM_ITER"),
-    "get_aiter": _simple("GET_AITER"),
-    "get_anext": _simple("GET_ANEXT"),
-    "get_awaitable": _simple("GET_AWAITABLE", _arg),
-    "yield_value": _simple("YIELD_VALUE"),
-    "async_gen_wrap": _simple("ASYNC_GEN_WRAP"),
-    "end_async_for": _simple("END_ASYNC_FOR"),
-    "before_with": _simple("BEFORE_WITH"),
-    "before_async_with": _simple("BEFORE_ASYNC_WITH"),
-    "with_except_start": _simple("WITH_EXCEPT_START"),
-    "push_exc_info": _simple("PUSH_EXC_INFO"),
-    "pop_except": _simple("POP_EXCEPT"),
-    "check_exc_match": _simple("CHECK_EXC_MATCH"),
-    "check_eg_match": _simple("CHECK_EG_MATCH"),
-    "prep_reraise_star": _simple("PREP_RERAISE_STAR"),
-    "import_name": _simple("IMPORT_NAME", _arg),
-    "import_from": _simple("IMPORT_FROM", _arg),
-    "import_star": _simple("IMPORT_STAR"),
-    "print_expr": _simple("PRINT_EXPR"),
-    "setup_annotations": _simple("SETUP_ANNOTATIONS"),
-    "load_build_class": _simple("LOAD_BUILD_CLASS"),
-    "load_assertion_error": _simple("LOAD_ASSERTION_ERROR"),
-    "make_function": _simple("MAKE_FUNCTION", _arg),
+    "get_len": simple("GET_LEN"),
+    "match_mapping": simple("MATCH_MAPPING"),
+    "match_sequence": simple("MATCH_SEQUENCE"),
+    "match_keys": simple("MATCH_KEYS"),
+    "match_class": simple("MATCH_CLASS", arg_of),
+    "get_iter": simple("GET_ITER"),
+    "get_yield_from_iter": simple("GET_YIELD_FROM_ITER"),
+    "get_aiter": simple("GET_AITER"),
+    "get_anext": simple("GET_ANEXT"),
+    "get_awaitable": simple("GET_AWAITABLE", arg_of),
+    "yield_value": simple("YIELD_VALUE"),
+    "async_gen_wrap": simple("ASYNC_GEN_WRAP"),
+    "end_async_for": simple("END_ASYNC_FOR"),
+    "before_with": simple("BEFORE_WITH"),
+    "before_async_with": simple("BEFORE_ASYNC_WITH"),
+    "with_except_start": simple("WITH_EXCEPT_START"),
+    "push_exc_info": simple("PUSH_EXC_INFO"),
+    "pop_except": simple("POP_EXCEPT"),
+    "check_exc_match": simple("CHECK_EXC_MATCH"),
+    "check_eg_match": simple("CHECK_EG_MATCH"),
+    "prep_reraise_star": simple("PREP_RERAISE_STAR"),
+    "import_name": simple("IMPORT_NAME", arg_of),
+    "import_from": simple("IMPORT_FROM", arg_of),
+    "import_star": simple("IMPORT_STAR"),
+    "print_expr": simple("PRINT_EXPR"),
+    "setup_annotations": simple("SETUP_ANNOTATIONS"),
+    "load_build_class": simple("LOAD_BUILD_CLASS"),
+    "load_assertion_error": simple("LOAD_ASSERTION_ERROR"),
+    "make_function": simple("MAKE_FUNCTION", arg_of),
     "call": _call,
-    "call_ex": _simple("CALL_FUNCTION_EX", _arg),
+    "call_ex": simple("CALL_FUNCTION_EX", arg_of),
     "jump": _jump,
     "branch": _branch,
     "for_iter": _for_iter,

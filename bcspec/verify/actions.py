@@ -44,6 +44,8 @@ def load_const(m: Machine, stack: list[int], index: int, arg: int) -> None:
         kind = k.tuple_of(len(const))
     elif type(const) is type(m.code):
         kind = k.CODE | arg << k.SHIFT
+    elif type(const) is bool:
+        kind = k.BOOL
     stack.append(kind)
 
 
@@ -64,6 +66,29 @@ def store_fast(m: Machine, stack: list[int], index: int, arg: int) -> None:
     m.bind(arg, k.LIST if kind == k.EXC_LIST else kind)
 
 
+def load_fast_check(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """Push a local that may be unbound; afterwards it is not."""
+    m.bits |= 2 << arg
+    stack.append(m.env.get(arg, k.VALUE))
+
+
+def load_fast_and_clear(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """Move what a slot holds, if anything, to the stack."""
+    stack.append(m.env.get(arg, k.VALUE) if m.bits >> arg + 1 & 1 else k.MAYBE)
+    m.bits &= ~(2 << arg)
+    m.forget(arg)
+
+
+def store_fast_maybe_null(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """Fill a slot, perhaps with NULL."""
+    kind = stack.pop()
+    if kind & k.NULLS:
+        m.bits &= ~(2 << arg)
+        m.forget(arg)
+    else:
+        m.bind(arg, k.LIST if kind == k.EXC_LIST else kind)
+
+
 def delete_fast(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """Unbind a local."""
     m.bits &= ~(2 << arg)
@@ -72,9 +97,9 @@ def delete_fast(m: Machine, stack: list[int], index: int, arg: int) -> None:
 
 def make_cell(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """Put a cell into its slot, once."""
-    if m.bits >> arg + 1 & 1:
+    if m.env.get(arg) == k.CELL and m.words.slots[arg] != FREE:
         m.fail(f"slot {arg} already holds a cell")
-    m.bits |= 2 << arg
+    m.hold_cell(arg)
 
 
 def load_cell(m: Machine, stack: list[int], index: int, arg: int) -> None:
@@ -104,12 +129,20 @@ def copy_free_vars(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """The function's closure goes into the free slots."""
     if arg != len(m.code.co_freevars):
         m.fail(f"copies {arg} of {len(m.code.co_freevars)} free variables")
-    m.bits |= sum(2 << slot for slot, bits in enumerate(m.words.slots) if bits == FREE)
+    for slot, bits in enumerate(m.words.slots):
+        if bits == FREE:
+            m.hold_cell(slot)
 
 
 def load_classderef(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """Push a class body's name, or what the cell holds."""
     namespace(m, stack, index, arg)
+    load_deref(m, stack, index, arg)
+
+
+def load_from_dict_or_deref(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """The mapping on top gives way to what it, or the cell, holds."""
+    stack.pop()
     load_deref(m, stack, index, arg)
 
 
@@ -165,7 +198,7 @@ def make_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
     for flag in (2, 1):
         if arg & flag:
             stack.pop()
-    stack.append(k.ITERATES if takes_iterator(code) else k.VALUE)
+    stack.append(k.ITERATES if takes_iterator(code) else k.FUNCTION)
 
 
 def call(m: Machine, stack: list[int], index: int, arg: int) -> None:
@@ -244,6 +277,13 @@ def async_gen_wrap(m: Machine, stack: list[int], index: int, arg: int) -> None:
     stack[-1] = k.WRAPPED
 
 
+def return_const(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """Returns a constant."""
+    stack.append(k.VALUE)
+    return_value(m, stack, index, arg)
+    stack.pop()
+
+
 def return_value(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """The value is all there is, and no exception is still being handled."""
     if len(stack) != 1:
@@ -265,10 +305,28 @@ def followed_by(name: str) -> Callable[[Wordcode, int], None]:
     return check
 
 
+def lands_on(*names: str) -> Callable[[Wordcode, int], None]:
+    """The jump leads to these instructions, one after the other."""
+
+    def check(words: Wordcode, index: int) -> None:
+        target = words.targets[index]
+        found = tuple(words.name(target + offset) for offset in range(len(names)))
+        if found != names:
+            words.fail(index, f"must jump to {' and '.join(names)}")
+
+    return check
+
+
 def resume(words: Wordcode, index: int) -> None:
     """A suspended generator is asked for its delegate by the RESUME after its YIELD_VALUE."""
     if words.args[index] and words.name(index - 1) != "YIELD_VALUE":
         words.fail(index, "does not follow YIELD_VALUE")
+
+
+def async_gen_intrinsic(words: Wordcode, index: int) -> None:
+    """CALL_INTRINSIC_1: number 4 wraps what an asynchronous generator yields."""
+    if words.args[index] == 4 and not words.code.co_flags & ASYNC_GENERATOR:
+        words.fail(index, "not an asynchronous generator")
 
 
 def keyword_names(words: Wordcode, index: int) -> None:

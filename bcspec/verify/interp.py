@@ -5,8 +5,8 @@ A state is what holds just before an instruction:
 * the kinds of the stack slots (`kinds`), so also the exact depth;
 * how many exceptions are being handled (PUSH_EXC_INFO minus POP_EXCEPT);
 * a bit set: bit 0 once the frame belongs to a generator, bit `slot + 1` once a plain local is
-  bound (where the version reads locals unchecked) or a cell slot holds its cell;
-* the kinds of those locals of which more than "an object" is known.
+  bound (where the version reads locals unchecked) or a cell slot is filled;
+* the kinds of those slots of which more than "an object" is known, cells among them.
 
 States are kept at joins only (jump targets and handlers) and a worklist runs straight-line code
 between them until nothing changes.  Depths must agree where paths meet; the rest is joined.
@@ -29,6 +29,9 @@ from .prepare import PLAIN, Prepared
 _VARARGS, _VARKEYWORDS = 0x4, 0x8  # flags of a code object
 
 Env = dict[int, int]
+
+#: Arguments that only the compiler passes, to the code around a function with type parameters.
+_MADE_BY_COMPILER = {".defaults": k.TUPLE, ".kwdefaults": k.DICT}
 
 
 class State(NamedTuple):
@@ -207,9 +210,14 @@ class Machine:
         if slot in self.env:
             self.env = {other: kind for other, kind in self.env.items() if other != slot}
 
+    def hold_cell(self, slot: int) -> None:
+        """A slot gets its cell."""
+        self.bits |= 2 << slot
+        self.env = {**self.env, slot: k.CELL}
+
     def require_cell(self, slot: int) -> None:
         """A cell slot must hold its cell by now."""
-        if not self.bits >> slot + 1 & 1:
+        if self.env.get(slot) != k.CELL or not self.bits >> slot + 1 & 1:
             self.fail(f"cell slot {slot} is read before it holds a cell")
 
 
@@ -226,6 +234,9 @@ def _entry(words: Wordcode) -> tuple[int, Env]:
         given += 1
     if takes_iterator(code):
         env[0] = k.ITER
+    for slot, name in enumerate(code.co_varnames[:given]):
+        if name in _MADE_BY_COMPILER:
+            env[slot] = _MADE_BY_COMPILER[name]
     bits = 0
     if words.prepared.unchecked:
         for slot in range(given):

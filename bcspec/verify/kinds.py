@@ -30,6 +30,8 @@ ITER = 1 << 15  #: has `tp_iternext`
 ITERATES = 1 << 16
 #: What an asynchronous generator wraps around a value.  Only to be yielded.
 WRAPPED = 1 << 17
+FUNCTION = 1 << 18  #: a Python function
+BOOL = 1 << 19  #: True or False
 
 SHIFT = 20
 TAGS = (1 << SHIFT) - 1
@@ -60,6 +62,8 @@ _NAMES = {
     ITER: "an iterator",
     ITERATES: "a comprehension's function",
     WRAPPED: "a wrapped value",
+    FUNCTION: "a function",
+    BOOL: "a bool",
 }
 
 

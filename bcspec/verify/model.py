@@ -35,8 +35,10 @@ class Operand(enum.Enum):
     CONST = "co_consts index"
     NAME = "co_names index"
     NAME_SHIFTED = "co_names index above a flag bit"
+    NAME_SHIFTED_TWICE = "co_names index above two flag bits"
     PLAIN = "plain local"
     CELL = "cell variable"
+    SAVED = "local or cell variable"
     DEREF = "cell or free variable"
 
 

@@ -19,6 +19,7 @@ PLAIN, CELL, FREE = 1, 2, 4
 ACCEPTED_BITS = {
     Operand.PLAIN: frozenset({PLAIN}),
     Operand.CELL: frozenset({CELL, CELL | PLAIN}),
+    Operand.SAVED: frozenset({PLAIN, CELL, CELL | PLAIN}),
     Operand.DEREF: frozenset({CELL, CELL | PLAIN, FREE}),
 }
 
@@ -27,10 +28,19 @@ _SIZED_BY_CODE = (
     (Operand.CONST,),
     (Operand.NAME,),
     (Operand.NAME_SHIFTED,),
+    (Operand.NAME_SHIFTED_TWICE,),
     (Operand.COUNT,),
     (Operand.TWO_COUNTS,),
     tuple(ACCEPTED_BITS),
 )
+
+
+def cache_entries() -> list[int]:
+    """How many inline cache entries follow each instruction, by opcode."""
+    entries = opcode._inline_cache_entries  # type: ignore[attr-defined]
+    if isinstance(entries, dict):  # by name, since CPython 3.13
+        return [entries.get(name, 0) for name in opcode.opname[:256]]
+    return list(entries[:256])
 
 
 class Prepared:
@@ -38,8 +48,8 @@ class Prepared:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.spec: list[Spec | None] = [table.specs.get(name) for name in opcode.opname]
-        self.caches: list[int] = list(opcode._inline_cache_entries)  # type: ignore[attr-defined]
+        self.spec: list[Spec | None] = [table.specs.get(name) for name in opcode.opname[:256]]
+        self.caches = cache_entries()
         self.effect: list[Effect | None] = [
             spec.effect if spec and isinstance(spec.effect, Effect) else None for spec in self.spec
         ]
@@ -70,7 +80,7 @@ class Prepared:
         """Upper bounds of the arguments, by opcode, in a code object with this many slots."""
         limit = self._limit.copy()
         names, depth = len(code.co_names), code.co_stacksize + 1
-        sizes = (len(code.co_consts), names, 2 * names, depth, depth << 8, slots)
+        sizes = (len(code.co_consts), names, 2 * names, 4 * names, depth, depth << 8, slots)
         for ops, size in zip(self._sized_by_code, sizes, strict=True):
             for op in ops:
                 limit[op] = size

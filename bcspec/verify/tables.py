@@ -6,12 +6,14 @@ import sys
 from functools import cache
 
 from ..errors import VerificationError
-from . import py311
+from . import py311, py312
 from .model import Table
 from .prepare import Prepared
 
 #: One module per minor version of CPython.
-TABLES: dict[tuple[int, int], Table] = {table.version: table for table in (py311.TABLE,)}
+TABLES: dict[tuple[int, int], Table] = {
+    table.version: table for table in (py311.TABLE, py312.TABLE)
+}
 
 
 @cache

@@ -4,7 +4,17 @@ A rule is called as ``rule(evaluator, op)`` with the operands still in the envir
 frame.  It either folds the operation (binds results without emitting code) or calls `residual`.
 """
 
-from . import containers, contexts, control, functions, operators, variables
+from . import containers, contexts, control, functions, hidden, operators, supers, variables
 from .registry import RULES
 
-__all__ = ["RULES", "containers", "contexts", "control", "functions", "operators", "variables"]
+__all__ = [
+    "RULES",
+    "containers",
+    "contexts",
+    "control",
+    "functions",
+    "hidden",
+    "operators",
+    "supers",
+    "variables",
+]

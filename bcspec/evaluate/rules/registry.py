@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...ir import OPS, Op
 from ..domain import Entry, Tmp
@@ -20,19 +20,25 @@ def residual(ev: Evaluator, op: Op) -> None:
     residual_hand(ev, op)
 
 
-def residual_hand(ev: Evaluator, op: Op, types: tuple[type | None, ...] = ()) -> None:
-    """Emit `op` on the hand; results are unknown, of exact `types` where given."""
+def residual_hand(
+    ev: Evaluator, op: Op, types: tuple[type | None, ...] = (), arg: Any = None
+) -> None:
+    """Emit `op` on the hand; results are unknown, of exact `types` where given.
+
+    `arg` replaces that of the operation.
+    """
     spec = OPS[op.name]
+    arg = op.arg if arg is None else arg
     kept = list(op.operands[: op.keeps])
     for value in kept:
         ev.make_physical(ev.state.top, value)
     ev.realise_hand()
     if spec.raises:
-        results = ev.emit_raising(op.name, op.arg, kept, len(op.results))
+        results = ev.emit_raising(op.name, arg, kept, len(op.results))
     else:
         operands = ev.kept_temps(kept) + ev.hand_temps()
         ev.state.hand.clear()
-        results = ev.emit(op.name, op.arg, operands, len(op.results))
+        results = ev.emit(op.name, arg, operands, len(op.results))
     known = types or (None,) * len(results)
     ev.give(op, *(Entry(Tmp(v, t), v) for v, t in zip(results, known, strict=True)))
     ev.collect()

@@ -1,0 +1,191 @@
+"""What CPython 3.12 changes in the instructions of 3.11; `bcspec.lift.py312` tells it all.
+
+Conditional jumps only go forward, so a way back takes a jump of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bytecode import Instr, Intrinsic1Op, Intrinsic2Op, Label
+
+from ..errors import UnsupportedBytecode
+from ..ir import CLASH
+from ..lift.py312 import INTRINSICS_1, INTRINSICS_2, INTRINSICS_DROPPED
+from . import py311
+from .py311 import COMPARISONS, FORWARD_ONLY, prologue
+from .rules import arg_of, plain_jump, simple, variable_of
+
+if TYPE_CHECKING:
+    from ..ir import Block, Op
+    from .common import Emission
+
+__all__ = [
+    "COMPARISONS",
+    "EMIT",
+    "EXTRA_STACK",
+    "FORWARD_ONLY",
+    "LANDINGS",
+    "SIGNAL_AT_TARGET",
+    "STOP_ITERATION",
+    "prologue",
+]
+
+EXTRA_STACK = py311.EXTRA_STACK
+SIGNAL_AT_TARGET = True
+
+LANDINGS = {"for_iter": ("END_FOR",), "send": ("END_SEND",)}
+
+STOP_ITERATION = (("CALL_INTRINSIC_1", Intrinsic1Op.INTRINSIC_STOPITERATION_ERROR), ("RERAISE", 1))
+
+
+def _flagged(name: str, with_null: bool) -> Any:
+    """LOAD_ATTR and LOAD_SUPER_ATTR, for both slots of a callable or for the value."""
+
+    def arg(em: Emission, op: Op) -> tuple[Any, ...]:
+        own, *rest = op.arg if isinstance(op.arg, tuple) else (op.arg,)
+        return (with_null, *rest, own)
+
+    return simple(name, arg)
+
+
+def slot_of(em: Emission, op: Op) -> str:
+    """The slot of a local; the one of a cell that is set aside may hold another variable."""
+    return op.arg.rstrip(CLASH) if op.arg in em.fn.shadows else op.arg
+
+
+def _build_slice(em: Emission, op: Op) -> None:
+    """BINARY_SLICE or STORE_SLICE where the slice is all that the next operation waits for."""
+    follower = em.following()
+    name = {"binary_subscr": "BINARY_SLICE", "store_subscr": "STORE_SLICE"}.get(follower.name)
+    fusible = (
+        name is not None
+        and len(op.operands) == 2
+        and follower.operands[-1] is op.results[0]
+        and follower.pos == op.pos
+        and follower in em.block.ops
+    )
+    if not fusible:
+        py311.EMIT["build_slice"](em, op)
+        return
+    em.arrange((*follower.operands[:-1], *op.operands))
+    em.instr(str(name))
+    em.consume(op)
+    em.consume(follower)
+    em.done.add(follower)
+
+
+def _call(em: Emission, op: Op) -> None:
+    em.arrange(op.operands)
+    if op.arg:
+        em.instr("KW_NAMES", op.arg)
+    em.instr("CALL", len(op.operands) - 2)
+    em.consume(op)
+
+
+def _return(em: Emission, op: Op) -> None:
+    """RETURN_VALUE, together with the constant right below it."""
+    em.arrange(op.operands)
+    last = em.code[-1] if len(em.code) else None
+    fusible = (
+        isinstance(last, Instr)
+        and last.name == "LOAD_CONST"
+        and last.location == em.pos
+        and em.region_key == em.wanted_key
+    )
+    if fusible:
+        em.code.pop()
+        em.instr("RETURN_CONST", last.arg)  # type: ignore[union-attr]
+    else:
+        em.instr("RETURN_VALUE")
+
+
+def _intrinsic_1(number: int) -> Any:
+    return simple("CALL_INTRINSIC_1", lambda em, op: Intrinsic1Op(number))
+
+
+def _intrinsic_2(number: int) -> Any:
+    return simple("CALL_INTRINSIC_2", lambda em, op: Intrinsic2Op(number))
+
+
+def _dropped(number: int) -> Any:
+    """An intrinsic function whose result nobody wants."""
+
+    def rule(em: Emission, op: Op) -> None:
+        em.arrange(op.operands)
+        em.instr("CALL_INTRINSIC_1", Intrinsic1Op(number))
+        em.instr("POP_TOP")
+        em.consume(op)
+
+    return rule
+
+
+def _cleanup_throw(em: Emission, op: Op) -> None:
+    """The value sent last, which is not in the IR, is None when an exception is thrown in."""
+    em.arrange(op.operands)
+    em.instr("LOAD_CONST", None)
+    em.instr("SWAP", 2)
+    em.max_depth = max(em.max_depth, len(em.stack) + 1)
+    em.instr("CLEANUP_THROW")
+    em.instr("END_SEND")
+    em.consume(op)
+
+
+def _nothing(em: Emission, op: Op) -> None:
+    """An operation that takes no instruction."""
+
+
+def _branch(em: Emission, op: Op) -> None:
+    taken, other = em.block.edges
+    if taken.args != other.args:
+        raise UnsupportedBytecode("a branch whose ways out differ in stack order")
+    (test,) = op.operands
+    em.settle((*taken.args, test))
+    kind = op.arg
+    back, other_back = em.is_backward(taken.target), em.is_backward(other.target)
+    falls_into = em.is_next(taken.target) and not em.is_next(other.target)
+    if not other_back and (back or falls_into):
+        taken, other, kind = other, taken, py311.OPPOSITE[kind]
+    jump_if(em, f"POP_JUMP_IF_{kind.upper()}", taken.target, other.target)
+
+
+def jump_if(em: Emission, name: str, taken: Block, other: Block) -> None:
+    """A conditional jump; where both ways lead back, over the jump for the other one."""
+    if not em.is_backward(taken):
+        em.jump_to(name, taken)
+        plain_jump(em, other)
+        return
+    around = Label()
+    em.instr(name, around)
+    plain_jump(em, other)
+    em.code.append(around)
+    plain_jump(em, taken)
+
+
+EMIT: dict[str, Any] = {
+    **{k: v for k, v in py311.EMIT.items() if k != "load_classderef"},
+    "load": simple("LOAD_FAST", slot_of),
+    "load_check": simple("LOAD_FAST_CHECK", slot_of),
+    "load_clear": simple("LOAD_FAST_AND_CLEAR", slot_of),
+    "store": simple("STORE_FAST", slot_of),
+    "load_clear_cell": simple("LOAD_FAST_AND_CLEAR", arg_of),
+    "store_cell": simple("STORE_FAST", arg_of),
+    "drop_cell": _nothing,  # what is stored next takes its slot
+    "make_cell": simple("MAKE_CELL", variable_of),
+    "load_locals": simple("LOAD_LOCALS"),
+    "load_from_dict_or_globals": simple("LOAD_FROM_DICT_OR_GLOBALS", arg_of),
+    "load_from_dict_or_deref": simple("LOAD_FROM_DICT_OR_DEREF", variable_of),
+    "load_attr": _flagged("LOAD_ATTR", False),
+    "load_method": _flagged("LOAD_ATTR", True),
+    "load_super_attr": _flagged("LOAD_SUPER_ATTR", False),
+    "load_super_method": _flagged("LOAD_SUPER_ATTR", True),
+    "build_slice": _build_slice,
+    "call": _call,
+    "yield_value": simple("YIELD_VALUE", arg_of),
+    "cleanup_throw": _cleanup_throw,
+    "return_value": _return,
+    "branch": _branch,
+    **{name: _intrinsic_1(number) for number, name in INTRINSICS_1.items()},
+    **{name: _dropped(number) for number, name in INTRINSICS_DROPPED.items()},
+    **{name: _intrinsic_2(number) for number, name in INTRINSICS_2.items()},
+}
