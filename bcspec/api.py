@@ -43,6 +43,7 @@ def partial_eval(
     knowledge: Knowledge | None = None,
     guards: Iterable[EntryGuard] = (),
     strict: bool = False,
+    after: int = 0,
 ) -> F:
     """Specialise a function for what is constant from now on.
 
@@ -53,16 +54,41 @@ def partial_eval(
         knowledge: what is declared about objects that nothing can prove or watch.
         guards: flags read at the start of each call; while one differs the generic function runs.
         strict: raise instead of giving the generic function back.
+        after: calls that run the generic function first, for state that settles (flags of a first call,
+            tables built lazily); not together with `constants` or `strict`.
 
     Returns:
-        The specialised function, or `f` itself with one reason logged.
+        The specialised function, or `f` itself with one reason logged. When an assumption breaks it is
+        specialised again at its next call, three times at most; then it stays generic.
 
     Raises:
         SpecializationError: in strict mode only; names function, place and reason.
         TypeError: `constants` names no parameter of `f`.
+        ValueError: `after` is given together with `constants` or `strict`.
     """
+    if after and (constants or strict):
+        raise ValueError("after cannot be combined with constants or strict")
     if disabled():
         return functools.partial(f, **constants) if constants else f  # type: ignore[return-value]
+    if after and isinstance(f, FunctionType):
+        return settled(f, after, types, knowledge, tuple(guards))  # type: ignore[return-value]
+    return specialised(f, constants, types, knowledge, tuple(guards), strict, AGAIN)  # type: ignore[no-any-return]
+
+
+#: How often a function is specialised again after an assumption has broken.
+AGAIN = 3
+
+
+def specialised(
+    f: Any,
+    constants: Mapping[str, Any] | None,
+    types: Mapping[str, type] | None,
+    knowledge: Knowledge | None,
+    guards: tuple[EntryGuard, ...],
+    strict: bool,
+    again: int,
+) -> Any:
+    """`partial_eval` at once; `again` is how often it may be repeated when an assumption breaks."""
     fixed = dict(constants or {})
     function = as_function(f, fixed)
     if function is None:
@@ -81,8 +107,42 @@ def partial_eval(
     except Exception as error:  # a fault of bcspec must not cost users their function
         log.debug("details", exc_info=True)
         return refuse(f, fixed, f"internal fault, {type(error).__name__}: {error}", strict)
+    record = install.record_of(fast)
+    if record is not None and not fixed:
+        record.again = functools.partial(once_more, function, types, knowledge, guards, again - 1)
     watch(fast)
-    return fast  # type: ignore[return-value]
+    return fast
+
+
+def once_more(
+    function: FunctionType,
+    types: Mapping[str, type] | None,
+    knowledge: Knowledge | None,
+    guards: tuple[EntryGuard, ...],
+    again: int,
+) -> Any:
+    """Specialise a function whose assumptions have broken, unless that has happened too often."""
+    if again < 0:
+        log.warning("%s stays generic: its assumptions broke too often", function.__qualname__)
+        return function
+    return specialised(function, None, types, knowledge, guards, False, again)
+
+
+def settled(
+    function: FunctionType,
+    after: int,
+    types: Mapping[str, type] | None,
+    knowledge: Knowledge | None,
+    guards: tuple[EntryGuard, ...],
+) -> FunctionType:
+    """A function that is specialised after a number of calls."""
+    build = functools.partial(specialised, function, None, types, knowledge, guards, False, AGAIN)
+    later = install.Later(function, build, after)
+    try:
+        stand_in, later.cell = install.forwarder(function, later)
+    except BcspecError as error:
+        return refuse(function, {}, str(error), strict=False)  # type: ignore[no-any-return]
+    return stand_in
 
 
 def as_function(f: Any, fixed: dict[str, Any]) -> FunctionType | None:
@@ -135,7 +195,11 @@ def watch(fast: FunctionType) -> None:
 def specialize(factory: F) -> F: ...
 @overload
 def specialize(
-    *, knowledge: Knowledge | None = ..., guards: Iterable[EntryGuard] = ..., strict: bool = ...
+    *,
+    knowledge: Knowledge | None = ...,
+    guards: Iterable[EntryGuard] = ...,
+    strict: bool = ...,
+    after: int = ...,
 ) -> Callable[[F], F]: ...
 
 
@@ -145,19 +209,22 @@ def specialize(
     knowledge: Knowledge | None = None,
     guards: Iterable[EntryGuard] = (),
     strict: bool = False,
+    after: int = 0,
 ) -> Any:
     """Decorate a wrapper factory: what its callers get is specialised.
 
     Args:
         factory: a function that returns a function, or a tuple, list or dict of functions.
-        knowledge, guards, strict: as for `partial_eval`.
+        knowledge, guards, strict, after: as for `partial_eval`.
 
     Returns:
         The factory with its result specialised; anything but Python functions comes back as it is.
     """
     if factory is None:
-        return functools.partial(specialize, knowledge=knowledge, guards=guards, strict=strict)
-    options = {"knowledge": knowledge, "guards": tuple(guards), "strict": strict}
+        return functools.partial(
+            specialize, knowledge=knowledge, guards=guards, strict=strict, after=after
+        )
+    options = {"knowledge": knowledge, "guards": tuple(guards), "strict": strict, "after": after}
 
     @functools.wraps(factory)
     def specializing(*args: Any, **kwargs: Any) -> Any:
@@ -188,7 +255,7 @@ def specialised_instance(instance: Any, call: FunctionType, options: dict[str, A
     name = call.__code__.co_varnames[0] if call.__code__.co_argcount else None
     if name is None or not hasattr(instance, "__dict__"):
         return instance
-    fast = partial_eval(call, {name: instance}, **options)
+    fast = partial_eval(call, {name: instance}, **{**options, "after": 0})
     if install.record_of(fast) is None:
         return instance
     cls = type(instance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CellType, CodeType, FunctionType
@@ -10,13 +11,14 @@ from typing import Any
 
 from .evaluate import Assumption, Note, Request, Residual
 from .ir import Block, Function
+from .lift import lift
 from .lower import lower
 from .verify import verify
 
 log = logging.getLogger("bcspec")
 
 #: The free variable through which a residual function reaches the generic one.
-GENERIC = "generic"
+GENERIC = ".generic"
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class Record:
         assumptions: what it relies on.
         notes: decisions of the evaluator.
         valid: False once an assumption has broken and it runs the generic code.
+        again: specialises the generic function once more after that; None to leave it generic.
     """
 
     generic: FunctionType
@@ -36,8 +39,12 @@ class Record:
     assumptions: list[Assumption]
     notes: list[Note]
     valid: bool = True
+    again: Callable[[], Any] | None = field(default=None, repr=False)
     trampoline: CodeType | None = field(default=None, repr=False)
 
+
+#: The only free variable of a forwarder: what it calls.
+TARGET = ".target"
 
 #: The free variable that holds the record.  The generic function may lead back to the residual one
 #: (a class that holds it), so that a table on the side, weak keys or not, would keep both for ever;
@@ -46,10 +53,21 @@ RECORD = ".record"
 
 
 def record_of(function: Any) -> Record | None:
-    """The record of a residual function, or None for any other object."""
-    if not isinstance(function, FunctionType) or RECORD not in function.__code__.co_freevars:
+    """The record of a residual function (or of the one that it forwards to), None for other objects."""
+    target = cell_content(function, TARGET)
+    if target is not None:
+        return record_of(target)
+    record = cell_content(function, RECORD)
+    if record is None or record.valid:
+        return record
+    return record_of(cell_content(function, GENERIC)) or record
+
+
+def cell_content(function: Any, name: str) -> Any:
+    """What a free variable of a function holds; None if it has no such variable."""
+    if not isinstance(function, FunctionType) or name not in function.__code__.co_freevars:
         return None
-    cell = (function.__closure__ or ())[function.__code__.co_freevars.index(RECORD)]
+    cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
     return cell.cell_contents
 
 
@@ -68,10 +86,9 @@ def build(request: Request, residual: Residual) -> FunctionType:
         UnsupportedBytecode: the IR has no encoding here.
     """
     generic = request.function
-    reach_generic(residual, generic)
     record = Record(generic, residual.fn, residual.assumptions, residual.notes)
-    residual.fn.freevars = [*residual.fn.freevars, RECORD]
-    residual.cells = (*residual.cells, CellType(record))
+    residual.fn.freevars = [*residual.fn.freevars, GENERIC, RECORD]
+    residual.cells = (*residual.cells, CellType(generic), CellType(record))
     code = lower(residual.fn)
     verify(code)
     trampoline = trampoline_code(residual.fn, request)
@@ -82,17 +99,14 @@ def build(request: Request, residual: Residual) -> FunctionType:
     return function
 
 
-def reach_generic(residual: Residual, generic: FunctionType) -> None:
-    """Make sure that one of the cells holds the generic function, for the trampoline."""
-    for name, cell in zip(residual.fn.freevars, residual.cells, strict=True):
-        if name == GENERIC and cell.cell_contents is generic:
-            return
-    residual.fn.freevars = [*residual.fn.freevars, GENERIC]
-    residual.cells = (*residual.cells, CellType(generic))
+def trampoline_code(fn: Function, request: Request, target: str = GENERIC) -> CodeType:
+    """Code with the same parameters and free variables that calls what one of these holds.
 
-
-def trampoline_code(fn: Function, request: Request) -> CodeType:
-    """Code with the same parameters and free variables that calls the generic function."""
+    Args:
+        fn: the function whose parameters and free variables the code has.
+        request: names the generic function.
+        target: the free variable.
+    """
     from .evaluate.guards import call_generic_block
 
     shell = Function(
@@ -113,8 +127,60 @@ def trampoline_code(fn: Function, request: Request) -> CodeType:
     )
     block = Block(0)
     shell.blocks.append(block)
-    call_generic_block(block, shell, request, GENERIC)
+    call_generic_block(block, shell, request, target)
     return lower(shell)
+
+
+def forwarder(generic: FunctionType, target: Callable[..., Any]) -> tuple[FunctionType, CellType]:
+    """A function with the face of a generic one that calls what a cell holds.
+
+    Args:
+        generic: the function.
+        target: what it calls first.
+
+    Returns:
+        The function, and the cell.
+    """
+    fn = lift(generic.__code__)
+    fn.freevars = [TARGET]
+    request = Request(generic)
+    code = trampoline_code(fn, request, TARGET)
+    verify(code)
+    cell = CellType(target)
+    function = FunctionType(code, generic.__globals__, generic.__name__, None, (cell,))
+    copy_face(request, function)
+    return function, cell
+
+
+class Later:
+    """Called in place of a function that is specialised after a number of calls.
+
+    Args:
+        generic: the function.
+        specialise: gives what is called from then on.
+        calls: generic calls before that.
+    """
+
+    def __init__(
+        self, generic: Callable[..., Any], specialise: Callable[[], Any], calls: int
+    ) -> None:
+        self.generic = generic
+        self.specialise = specialise
+        self.remaining = calls
+        self.cell: CellType | None = None
+        self.busy = threading.Lock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.remaining > 0 or not self.busy.acquire(blocking=False):
+            self.remaining -= 1
+            return self.generic(*args, **kwargs)
+        try:
+            function = self.specialise()
+            if self.cell is not None:
+                self.cell.cell_contents = function
+        finally:
+            self.busy.release()
+        return function(*args, **kwargs)
 
 
 def copy_face(request: Request, function: FunctionType) -> None:
@@ -138,13 +204,18 @@ def copy_face(request: Request, function: FunctionType) -> None:
 
 
 def invalidate(function: FunctionType, why: str) -> None:
-    """Make a residual function run the generic code from its next call on."""
-    record = record_of(function)
+    """Make a residual function run the generic code from its next call on.
+
+    A record that says how is specialised again at that call.
+    """
+    record = cell_content(function, RECORD)
     if record is None or not record.valid or record.trampoline is None:
         return
     record.valid = False
+    if record.again is not None:
+        later = Later(record.generic, record.again, calls=0)
+        names = function.__code__.co_freevars
+        later.cell = (function.__closure__ or ())[names.index(GENERIC)]
+        later.cell.cell_contents = later
     function.__code__ = record.trampoline
     log.info("%s runs the generic code again: %s", function.__qualname__, why)
-
-
-Invalidate = Callable[[str], None]

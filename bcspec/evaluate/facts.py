@@ -146,4 +146,28 @@ def module_global(
         return constant, "declared", module, knowledge.stable_modules[module_name]
     if not isinstance(module, ModuleType) or module.__dict__ is not namespace:
         return None
+    if any(rebinds_global(code, name) for code in codes_of(module)):
+        return None
     return constant, "watched", module, "a definition in a module stays"
+
+
+def codes_of(module: ModuleType) -> list[CodeType]:
+    """The code objects of the functions and methods that a module defines, and those nested in them."""
+    found: list[CodeType] = []
+    for value in list(vars(module).values()):
+        members = vars(value).values() if isinstance(value, type) else (value,)
+        for member in members:
+            function = getattr(member, "__func__", member)
+            if isinstance(function, FunctionType) and function.__globals__ is vars(module):
+                found += [function.__code__, *nested(function.__code__)]
+    return found
+
+
+_BINDS_GLOBAL = {"STORE_GLOBAL", "DELETE_GLOBAL"}
+
+
+def rebinds_global(code: CodeType, name: str) -> bool:
+    """Whether `code` binds the global `name`, as after a ``global`` statement."""
+    if name not in code.co_names:
+        return False
+    return any(i.opname in _BINDS_GLOBAL and i.argval == name for i in dis.get_instructions(code))

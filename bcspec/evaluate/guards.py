@@ -103,7 +103,7 @@ def call_generic(b: _Builder, fn: Function, request: Request, variable: str | No
         (generic,) = b.op("load_deref", variable)
     base = request.function.__code__
     original = base.co_varnames[: base.co_argcount]
-    if set(original) & set(fixed) or rest:
+    if fixed or rest:
         args = [load_argument(b, name, fixed) for name in original]
         (listed,) = b.op("build_list", None, args)
         if fn.flags & 0x04:
