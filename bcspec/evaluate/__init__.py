@@ -91,6 +91,7 @@ def demand(request: Request, restart: Restart) -> None:
     demands = request.demands
     if restart.kind == "real_cells":
         demands.real_cells.add(restart.demand)
+        demands.widened.clear()  # a real cell is the same in every state
     elif restart.kind == "no_unfold":
         demands.no_unfold[restart.demand] = restart.why
     elif restart.kind == "too_big" and demands.unroll:

@@ -179,6 +179,10 @@ class Tmp(AVal):
         self.type = type
 
 
+class Saved:
+    """The type of a `Tmp` that may be NULL: a variable that a comprehension has set aside."""
+
+
 class Ref(AVal):
     """A virtual object, by its number in the heap."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..ir import Value
-from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, State, Tmp, const_key
+from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, Saved, State, Tmp, const_key
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -173,7 +173,7 @@ def widen(machine: Machine, paths: dict[Path, bool]) -> None:
     machine.settle_all()
     for path in paths:
         if is_operand(path):
-            onto_stack(machine, path)
+            onto_stack(machine, path, paths[path])
     into_slots(machine, {p: maybe for p, maybe in paths.items() if not is_operand(p)})
     machine.collect()
 
@@ -183,14 +183,28 @@ def is_operand(path: Path) -> bool:
     return path[1] == "E" and len(path) == 3
 
 
-def onto_stack(machine: Machine, path: Path) -> None:
-    """A widened operand becomes a temporary of unknown type on the physical stack."""
-    frame = machine.state.frames[path[0]]
+def onto_stack(machine: Machine, path: Path, maybe: bool) -> None:
+    """A widened operand becomes a temporary of unknown type on the physical stack.
+
+    One that may be NULL is what a comprehension has set aside of a variable.
+    """
+    state = machine.state
+    frame = state.frames[path[0]]
     value = list(frame.env)[path[2]]
-    if frame.env[value].aval is UNBOUND:
-        raise machine.generic_from_here("a comprehension hides a variable that may be unbound")
-    machine.make_physical(frame, value)
-    put(machine.state, path, Tmp(machine.value_of(frame.env[value])))
+    aval = frame.env[value].aval
+    if aval is UNBOUND:
+        (null,) = machine.emit("null", None, (), 1)
+        put(state, path, Tmp(null, Saved))
+    elif isinstance(aval, Dyn) and aval.maybe:
+        frame.env[value] = Entry(UNBOUND)
+        if machine.is_held(aval.slot):
+            raise machine.generic_from_here("a variable that may be unbound would have to move")
+        (moved,) = machine.emit("load_clear", aval.slot, (), 1)
+        state.bound.pop(aval.slot, None)
+        put(state, path, Tmp(moved, Saved))
+    else:
+        machine.make_physical(frame, value)
+        put(state, path, Tmp(machine.value_of(frame.env[value]), Saved if maybe else None))
 
 
 def into_slots(machine: Machine, paths: dict[Path, bool]) -> None:

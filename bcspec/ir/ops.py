@@ -84,6 +84,7 @@ def _table() -> dict[str, OpSpec]:
     ops("dict_merge", 4, 0, keeps=3)  # callable, arguments, keywords; update
     ops("unpack_sequence unpack_ex", 1, None)
     ops("format_value", None, 1)
+    ops("convert_value to_bool", 1, 1)
     # Pattern matching.
     ops("get_len match_mapping match_sequence import_from", 1, 1, keeps=1)
     ops("match_keys", 2, 1, keeps=2)
@@ -107,6 +108,7 @@ def _table() -> dict[str, OpSpec]:
     # Type parameters.
     ops("typevar paramspec typevartuple subscript_generic typealias", 1, 1)
     ops("typevar_with_bound typevar_with_constraints set_function_type_params", 2, 1)
+    ops("set_typeparam_default", 2, 1)
     # Calls.  `call` takes the two slots of a callable as the interpreter lays them out
     # (one of them may be `null`) and the arguments; arg is the tuple of keyword names.
     ops("call call_ex make_function", None, 1)

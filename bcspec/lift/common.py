@@ -44,12 +44,15 @@ class Simulation:
         self.raw: _Raw = raws[0]
         self.block: Block = Block(0)
         self.pos: Any = None
+        self.index = 0
         #: Cell variables whose slot is, for a comprehension, that of a plain local; at the start of
         #: the block, too.
         self.plain: frozenset[str] = frozenset()
         self.plain_at_start: frozenset[str] = frozenset()
         #: Values that are whole cells on their way.
         self.cells_aside: set[Value] = set()
+        #: Values that are NULL, where the version's table keeps track of them.
+        self.nulls: set[Value] = set()
 
     # -- what rules call -------------------------------------------------------------
 
@@ -159,8 +162,9 @@ class Simulation:
         return raw.block
 
     def pass_on(self, params: list[Value], values: list[Value]) -> None:
-        """Remember which parameters are cells."""
-        self.cells_aside.update(p for p, value in zip(params, values) if value in self.cells_aside)
+        """Remember which parameters are cells, and which are NULL."""
+        for known in (self.cells_aside, self.nulls):
+            known.update(param for param, value in zip(params, values) if value in known)
 
     def enter(self, raw: _Raw) -> None:
         block = raw.block
@@ -208,6 +212,24 @@ class Simulation:
             raw = raw.next
         return begin.stack_depth - (bool(raw.instrs) and raw.instrs[0].name == "CLEANUP_THROW")
 
+    def take_following(self, name: str) -> None:
+        """Leave out the next instruction, which has to be `name`."""
+        raw, index = self.raw, self.index + 1
+        while index >= len(raw.instrs) and raw.next is not None and not raw.next.labels:
+            raw, index = raw.next, 0
+        if index >= len(raw.instrs) or raw.instrs[index].name != name:
+            self.refuse(f"an instruction without its {name}")
+        del raw.instrs[index]
+
+    def following_name(self) -> str | None:
+        """The name of the next instruction, if control comes to it only from the present one."""
+        raw, index = self.raw, self.index + 1
+        while index >= len(raw.instrs):
+            if raw.next is None or raw.next.labels:
+                return None
+            raw, index = raw.next, 0
+        return raw.instrs[index].name
+
     def run_block(self, raw: _Raw) -> None:
         """Simulate one run.
 
@@ -216,7 +238,7 @@ class Simulation:
         """
         self.enter(raw)
         depth = self.kept_depth(raw.handler) if raw.handler is not None else 0
-        for instr in raw.instrs:
+        for self.index, instr in enumerate(raw.instrs):
             if depth and self.stack[:depth] != self.block.params[:depth]:
                 self.continue_in_new_block()
             self.pos = instr.location

@@ -68,9 +68,8 @@ def _load_and_clear(sim: Simulation, instr: Any) -> None:
         sim.op("load_clear", local_name(sim, name), 0, 1)
 
 
-def store_local(sim: Simulation, instr: Any) -> None:
+def store_local(sim: Simulation, name: str) -> None:
     """STORE_FAST, which also puts back what was set aside."""
-    name = instr.arg
     if sim.stack and sim.stack[-1] in sim.cells_aside:
         sim.op("store_cell", name, 1, 0)
         sim.plain -= {name}
@@ -79,6 +78,10 @@ def store_local(sim: Simulation, instr: Any) -> None:
         sim.op("drop_cell", name, 0, 0)
         sim.plain |= {name}
     sim.op("store", local_name(sim, name), 1, 0)
+
+
+def _store_fast(sim: Simulation, instr: Any) -> None:
+    store_local(sim, instr.arg)
 
 
 def _make_cell(sim: Simulation, instr: Any) -> None:
@@ -137,7 +140,7 @@ def _intrinsic_1(sim: Simulation, instr: Any) -> None:
         sim.refuse(f"CALL_INTRINSIC_1 {number}", instr)
 
 
-def _intrinsic_2(names: dict[int, str]) -> Any:
+def intrinsic_2(names: dict[int, str]) -> Any:
     def rule(sim: Simulation, instr: Any) -> None:
         name = names.get(int(instr.arg))
         if name is None:
@@ -163,6 +166,15 @@ def _pop_top(sim: Simulation, instr: Any) -> None:
         sim.op("drop", None, 1, 0)
 
 
+def _cleanup_throw(sim: Simulation, instr: Any) -> None:
+    """At the start of a handler the slot of the value sent is left away already."""
+    if sim.index or sim.block.ops:
+        (exception,) = sim.pop(1)
+        sim.op("drop", None, 1, 0)
+        sim.push((exception,))
+    sim.op("cleanup_throw", None, 2, 1)
+
+
 def _nothing(sim: Simulation, instr: Any) -> None:
     """An instruction that has no counterpart in the IR."""
 
@@ -183,7 +195,7 @@ LIFT: dict[str, Any] = {
     "LOAD_FAST": load_local("load"),
     "LOAD_FAST_CHECK": load_local("load_check"),
     "LOAD_FAST_AND_CLEAR": _load_and_clear,
-    "STORE_FAST": store_local,
+    "STORE_FAST": _store_fast,
     "MAKE_CELL": _make_cell,
     "LOAD_LOCALS": simple("load_locals", 0, 1),
     "LOAD_FROM_DICT_OR_GLOBALS": simple("load_from_dict_or_globals", 1, 1, arg=arg_of),
@@ -193,9 +205,9 @@ LIFT: dict[str, Any] = {
     "BINARY_SLICE": _binary_slice,
     "STORE_SLICE": _store_slice,
     "CALL_INTRINSIC_1": _intrinsic_1,
-    "CALL_INTRINSIC_2": _intrinsic_2(INTRINSICS_2),
+    "CALL_INTRINSIC_2": intrinsic_2(INTRINSICS_2),
     "YIELD_VALUE": simple("yield_value", 1, 1, arg=arg_of),
-    "CLEANUP_THROW": simple("cleanup_throw", 2, 1),
+    "CLEANUP_THROW": _cleanup_throw,
     "END_FOR": _nothing,
     "END_SEND": _nothing,
 }

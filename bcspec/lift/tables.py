@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import ModuleType
 
 from ..errors import UnsupportedBytecode
-from . import py311, py312
+from . import py311, py312, py313
 
 #: One module per minor version of CPython; each has `LIFT`, `JUMPS`, `PROLOGUE` and `STOP_ITERATION`.
-TABLES: dict[tuple[int, int], ModuleType] = {(3, 11): py311, (3, 12): py312}
+TABLES: dict[tuple[int, int], ModuleType] = {(3, 11): py311, (3, 12): py312, (3, 13): py313}
 
 Rule = Callable[..., None]
 

@@ -26,10 +26,14 @@ from bytecode import (
 
 from ..errors import UnsupportedBytecode
 from ..ir import CLASH, GENERATORS, Block, Edge, Function, Op, Value
+from .bound import bound_at_start, step, unsure_stores
 from .linetable import repaired
 from .tables import current
 
 __all__ = ["Compare", "Emission", "lower"]
+
+#: Operations whose instructions never raise: whether a region covers them makes no difference.
+HARMLESS = frozenset("const null copy load store drop nop load_closure return_value".split())
 
 
 class Emission:
@@ -58,6 +62,10 @@ class Emission:
         self.pos: Any = None
         self.index = 0
         self.first_raising, self.last_raising = 0, -1
+        self.unsure = unsure_stores(fn) if table.CHECKED_LOAD else frozenset()
+        self.bound_at_start = bound_at_start(fn, self.unsure) if table.CHECKED_LOAD else {}
+        #: Locals that are certainly bound, where the version reads without a check.
+        self.bound: frozenset[str] = frozenset()
         self.skip: set[Op] = set()
         self.done: set[Op] = set()
 
@@ -145,6 +153,7 @@ class Emission:
 
     def begin_block(self, block: Block) -> None:
         self.block = block
+        self.bound = self.bound_at_start.get(block, frozenset())
         self.stack = list(block.params)
         self.max_depth = max(self.max_depth, len(self.stack))
         raising = [index for index, op in enumerate(block.all_ops()) if op.raises]
@@ -200,6 +209,7 @@ class Emission:
             if rule is None:
                 raise UnsupportedBytecode(f"operation {op.name} cannot be lowered here")
             rule(self, op)
+            self.bound = step(self.bound, op, self.unsure)
         assert block.term is not None
         self.pos = block.term.pos
         self.index = len(block.ops)
@@ -230,8 +240,8 @@ class Emission:
         alone = op.name == "jump" and self.first_raising == self.index
         if op.raises and not alone:
             return self.outer_key
-        quiet = alone or op.spec.raises
-        return self.region_key if self.region_key == self.outer_key and not quiet else None
+        stays = self.region_key == self.outer_key and op.name in HARMLESS
+        return self.region_key if stays else None
 
     def settle(self, args: tuple[Value, ...]) -> None:
         """Arrange the whole stack as `args` (the parameters of a successor)."""

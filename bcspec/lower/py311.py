@@ -23,6 +23,9 @@ EXTRA_STACK = 0
 #: A signal noticed at a jump back is raised by the instruction before the target.
 SIGNAL_AT_TARGET = True
 
+#: Whether reading a local without a check has an instruction of its own.
+CHECKED_LOAD = False
+
 #: What the target of a jump out of a loop or delegation has to begin with.
 LANDINGS: dict[str, tuple[str, ...]] = {}
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .common import Emission
 
 __all__ = [
+    "CHECKED_LOAD",
     "COMPARISONS",
     "EMIT",
     "EXTRA_STACK",
@@ -33,6 +34,7 @@ __all__ = [
 
 EXTRA_STACK = py311.EXTRA_STACK
 SIGNAL_AT_TARGET = True
+CHECKED_LOAD = True
 
 LANDINGS = {"for_iter": ("END_FOR",), "send": ("END_SEND",)}
 
@@ -52,6 +54,15 @@ def _flagged(name: str, with_null: bool) -> Any:
 def slot_of(em: Emission, op: Op) -> str:
     """The slot of a local; the one of a cell that is set aside may hold another variable."""
     return op.arg.rstrip(CLASH) if op.arg in em.fn.shadows else op.arg
+
+
+def _load(em: Emission, op: Op) -> None:
+    """LOAD_FAST, which trusts that the local is bound, or LOAD_FAST_CHECK."""
+    certain = op.arg in em.bound
+    if not certain:
+        em.wanted_key = None if em.block.handler is None else em.wanted_key
+    em.instr("LOAD_FAST" if certain else "LOAD_FAST_CHECK", slot_of(em, op))
+    em.consume(op)
 
 
 def _build_slice(em: Emission, op: Op) -> None:
@@ -164,7 +175,7 @@ def jump_if(em: Emission, name: str, taken: Block, other: Block) -> None:
 
 EMIT: dict[str, Any] = {
     **{k: v for k, v in py311.EMIT.items() if k != "load_classderef"},
-    "load": simple("LOAD_FAST", slot_of),
+    "load": _load,
     "load_check": simple("LOAD_FAST_CHECK", slot_of),
     "load_clear": simple("LOAD_FAST_AND_CLEAR", slot_of),
     "store": simple("STORE_FAST", slot_of),

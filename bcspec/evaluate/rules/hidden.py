@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir import Op
-from ..domain import UNBOUND, Const, Entry, Own, Tmp, VObj
+from ..domain import UNBOUND, Const, Dyn, Entry, Own, Saved, Tmp, VObj
 from .registry import rule
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
 
 
-def emit_saved(ev: Evaluator, op: Op) -> None:
-    (value,) = ev.emit(op.name, op.arg, (), 1)
-    ev.give(op, Entry(Tmp(value), value))
+def emit_saved(ev: Evaluator, op: Op, slot: str) -> None:
+    """Set aside on the residual stack what `slot` holds, if anything."""
+    (value,) = ev.emit(op.name, slot, (), 1)
+    ev.give(op, Entry(Tmp(value, Saved), value))
 
 
 @rule("load_clear")
@@ -27,8 +28,11 @@ def load_clear(ev: Evaluator, op: Op) -> None:
     aval = frame.locals.get(op.arg, UNBOUND)
     frame.locals[op.arg] = UNBOUND
     if ev.observed(frame):
-        emit_saved(ev, op)
+        emit_saved(ev, op, op.arg)
         ev.state.bound.pop(op.arg, None)
+    elif isinstance(aval, Dyn) and aval.maybe and not ev.is_held(aval.slot):
+        emit_saved(ev, op, aval.slot)
+        ev.state.bound.pop(aval.slot, None)
     else:
         ev.give(op, Entry(aval))
 
@@ -38,7 +42,7 @@ def load_clear_cell(ev: Evaluator, op: Op) -> None:
     cells = ev.state.top.cells
     cell = cells[op.arg]
     if isinstance(cell, Own):
-        emit_saved(ev, op)
+        emit_saved(ev, op, op.arg)
     else:
         cells[op.arg] = UNBOUND
         ev.give(op, Entry(cell))
@@ -47,12 +51,17 @@ def load_clear_cell(ev: Evaluator, op: Op) -> None:
 @rule("make_cell")
 def make_cell(ev: Evaluator, op: Op) -> None:
     cells = ev.state.top.cells
-    if isinstance(cells[op.arg], Own):
-        ev.emit("make_cell", op.arg)
-    elif isinstance(cells[op.arg], Const):
-        raise ev.generic_from_here(f"a comprehension hides the free variable {op.arg}")
+    cell = cells[op.arg]
+    depth = len(ev.state.frames) - 1
+    if isinstance(cell, Own):
+        ev.emit("make_cell", cell.name)
+    elif isinstance(cell, Const):
+        if depth > 0:
+            raise ev.generic_from_here(f"a comprehension hides the free variable {op.arg}")
+        name = ev.free_name(cell.obj, op.arg)
+        ev.emit("make_cell", name)
+        cells[op.arg] = Own(name)
     else:
-        depth = len(ev.state.frames) - 1
         cells[op.arg] = ev.new_ref(VObj("cell", (op.arg, depth), (UNBOUND,)))
 
 

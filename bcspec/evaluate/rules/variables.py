@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
 from ..attributes import const_attribute
-from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Own, Ref, Tmp
+from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Own, Ref, Saved, Tmp
 from ..facts import label
 from ..machine import Restart
 from .registry import residual, rule
@@ -135,6 +135,9 @@ def local_value(ev: Evaluator, entry: Entry, name: str) -> AVal:
     if isinstance(entry.aval, Tmp):
         slot = free_slot(ev, name)
         ev.store(slot, entry.aval.value)
+        if entry.aval.type is Saved:
+            ev.state.bound[slot] = True
+            return Dyn(slot, None, maybe=True)
         return Dyn(slot, entry.aval.type)
     return ev.to_slot(entry, name)
 
