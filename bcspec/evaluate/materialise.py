@@ -139,14 +139,36 @@ def _construct_function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
     """A function of another module: its constructor takes the globals."""
     tag = m.state.heap[ref.id].tag
     defaults, kwdefaults, annotations, *cells = _kids(m, ref, shared)
-    if kwdefaults is not UNBOUND or annotations is not UNBOUND:
-        raise m.generic_from_here("a function with annotations made in another module escapes")
     code = tag.code.obj
     parts: list[AVal] = [Const(code), Const(tag.globals.obj), Const(code.co_name)]
     parts.append(Const(None) if defaults is UNBOUND else defaults)
-    if cells:
-        parts.append(m.new_ref(VObj("tuple", None, tuple(cells))))
-    _call(m, index, types.FunctionType, parts, types.FunctionType)
+    parts.append(m.new_ref(VObj("tuple", None, tuple(cells))) if cells else Const(None))
+    if kwdefaults is UNBOUND and annotations is UNBOUND:
+        _call(m, index, types.FunctionType, parts, types.FunctionType)
+        return
+    parts += [Const(None) if part is UNBOUND else part for part in (kwdefaults, annotations)]
+    _call(m, index, annotated_function, parts, types.FunctionType)
+
+
+def annotated_function(
+    code: types.CodeType,
+    namespace: dict[str, Any],
+    name: str,
+    defaults: tuple[Any, ...] | None,
+    closure: tuple[types.CellType, ...] | None,
+    kwdefaults: dict[str, Any] | None,
+    annotations: tuple[Any, ...] | None,
+) -> types.FunctionType:
+    """What residual code calls to make a function of another module with all that it has.
+
+    Args:
+        annotations: names and values in turn, as MAKE_FUNCTION takes them.
+    """
+    function = types.FunctionType(code, namespace, name, defaults, closure)
+    function.__kwdefaults__ = kwdefaults
+    if annotations is not None:
+        function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
+    return function
 
 
 def _tuple_of(m: Machine, index: int, parts: list[AVal]) -> None:

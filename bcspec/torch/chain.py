@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
-from types import CellType, FunctionType, MethodType
+from types import BuiltinMethodType, CellType, FunctionType, MethodType
 from typing import Any
 
 from ..knowledge import EntryGuard, Equivalent, Knowledge
@@ -42,6 +42,8 @@ def references(obj: Any) -> Iterator[Any]:
     elif isinstance(obj, MethodType):
         yield obj.__self__
         yield obj.__func__
+    elif isinstance(obj, BuiltinMethodType):
+        yield obj.__self__
     elif isinstance(obj, functools.partial):
         yield obj.func
     elif isinstance(obj, staticmethod):

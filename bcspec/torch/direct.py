@@ -152,7 +152,7 @@ def make_unusual() -> Callable[[], bool]:
     callback = internals.resolve("torch._C._dynamo.eval_frame", "get_eval_frame_callback")
     tracing_context = internals.resolve("torch._guards", "TracingContext.try_get")
     is_exporting = internals.resolve("torch.compiler", "is_exporting")
-    symbolic_trace = internals.resolve("torch.fx._symbolic_trace")
+    is_fx_tracing = internals.resolve("torch.fx._symbolic_trace", "is_fx_symbolic_tracing")
     is_jit_tracing = internals.resolve("torch._C", "_is_tracing")
     profiler = internals.resolve("torch.autograd.profiler")
     default = eval_frame._stance
@@ -163,7 +163,7 @@ def make_unusual() -> Callable[[], bool]:
             callback() is not None
             or tracing_context() is not None
             or is_exporting()
-            or symbolic_trace._is_fx_tracing_flag
+            or is_fx_tracing()
             or is_jit_tracing()
             or eval_frame._stance is not default
             or profiler._is_profiler_enabled

@@ -189,7 +189,7 @@ def enter(context: Any, generic: Any) -> Any:
 
     assert isinstance(compiled, FunctionType)
     for function in (compiled, Entry.observed):
-        internals.skip_code()(function.__code__)
+        internals.keep_dynamo_out(function)
     copy_wrapper(generic, compiled)
     _register(entry)
     return compiled

@@ -6,6 +6,7 @@ import logging
 from types import FunctionType
 from typing import Any
 
+from ..install import record_of
 from . import internals
 from .chain import is_compiled_function, reachable
 from .settle import GENERIC, settling
@@ -61,9 +62,18 @@ def _prepare(compiled: Any) -> None:
 
 
 def _replace(wrapper: internals.DisableWrapper, old: Any, new: Any) -> None:
-    """Put `new` where `old` is called from: in our wrapper, and in Dynamo's own."""
-    for each in (wrapper, *internals.wrappers_calling(old)):
-        each.function = new
+    """Put `new` where `old` is called from: in our wrapper, and in Dynamo's frames.
+
+    A residual function needs no `disable` around it there: Dynamo is told to leave it alone.
+    """
+    wrapper.function = new
+    residual = record_of(new) is not None
+    if residual:
+        internals.keep_dynamo_out(new, of_callees=True)
+    for namespace, name, caller in internals.callers_of(old):
+        caller.function = new
+        if residual:
+            namespace[name] = new
 
 
 def _prepare_autograd(cls: type) -> None:

@@ -26,13 +26,14 @@ def specialised_guard(guard: Any) -> Any:
     if not isinstance(guard, FunctionType):
         return guard
     with counts.timed():
-        residual = partial_eval(guard, knowledge=_knowledge())
+        residual = partial_eval(guard, knowledge=helper_knowledge())
     if residual is not guard:
         counts.specialised["guard"] += 1
-        internals.skip_code()(residual.__code__)
+        internals.keep_dynamo_out(residual)
     return residual
 
 
 @functools.cache
-def _knowledge() -> Knowledge:
+def helper_knowledge() -> Knowledge:
+    """What is known to functions of torch that belong to no graph."""
     return torch_knowledge().merged(Knowledge(stable_modules=stable_torch()))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from ..api import partial_eval
 from . import internals
 from .entry import enter, enter_module
 from .frames import stop
 from .graph import prepare
-from .guards import specialised_guard
+from .guards import helper_knowledge, specialised_guard
 from .layer import enabled
 
 #: Why it is patched: "installed" for every graph, "backend" for those of a bcspec backend.
@@ -74,17 +76,17 @@ def _patch_places() -> None:
 
 @dataclass
 class Place:
-    """A method of torch in whose place one of ours runs.
+    """A method or function of torch in whose place one of ours runs.
 
     Attributes:
-        owner: gives the class.
+        owner: gives the class or module.
         name: of the method.
         changed: given the generic method, makes the one in its place.
         reasons: for which it is patched.
         generic: what was there, while it is patched.
     """
 
-    owner: Callable[[], type]
+    owner: Callable[[], Any]
     name: str
     changed: Callable[..., Any]
     reasons: tuple[str, ...]
@@ -166,8 +168,18 @@ def _calling_module(generic: Method) -> Method:
         return generic(self, *args, **kwargs) if entry is None else entry.call(*args, **kwargs)
 
     assert isinstance(call, FunctionType)
-    internals.skip_code()(call.__code__)
+    internals.keep_dynamo_out(call)
     return call
+
+
+def _helping_frames(generic: Method) -> Method:
+    """What Dynamo's frames call around a graph, without `disable` around it."""
+    plain = inspect.unwrap(generic)
+    residual = partial_eval(plain, knowledge=helper_knowledge())
+    if residual is plain:
+        return generic
+    internals.keep_dynamo_out(residual, of_callees=True)
+    return residual
 
 
 def _compiling() -> Any:
@@ -188,4 +200,8 @@ PLACES = {
     "guard": Place(internals.guard_manager, "add_lambda_guard", _adding_guard, _EVERY),
     "module call": Place(internals.optimized_module, "__call__", _calling_module, _EVERY),
     "module": Place(internals.optimized_module, "_initialize", _initializing_module, _EVERY),
+    **{
+        name: Place(internals.frame_helper_module, name, _helping_frames, _EVERY)
+        for name in internals.FRAME_HELPERS
+    },
 }

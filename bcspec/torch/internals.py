@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import sys
 from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
+
+from ..install import record_of
 
 _PROBES: dict[str, Callable[[], Any]] = {}
 _CHECKED: dict[str, str] = {}
@@ -67,6 +70,19 @@ def aot_autograd_backend() -> type:
 def skip_code() -> Callable[[CodeType], None]:
     """Tells Dynamo never to trace a code object."""
     return resolve("torch._dynamo.eval_frame", "skip_code")
+
+
+@internal("2.13")
+def set_strategy() -> Callable[[CodeType, Any], None]:
+    """Tells Dynamo what to do with the frames of a code object."""
+    return resolve("torch._C._dynamo.eval_frame", "set_code_exec_strategy")
+
+
+@internal("2.13")
+def skip_all() -> Any:
+    """The strategy that leaves alone a frame and the frames of what it calls."""
+    module = resolve("torch._C._dynamo.eval_frame")
+    return module._FrameExecStrategy(module._FrameAction.SKIP, module._FrameAction.SKIP)
 
 
 @internal("2.13")
@@ -190,17 +206,30 @@ def inductor_graph() -> type:
     return resolve("torch._inductor.output_code", "CompiledFxGraph")
 
 
+#: What Dynamo's frames call around a graph: recording for the profiler, sizes of tensors.
+FRAME_HELPERS = (
+    "record_pregraph_bytecode_enter",
+    "record_pregraph_bytecode_exit",
+    "call_size",
+    "call_stride",
+    "call_storage_offset",
+)
+
+
 @internal("2.13")
-def frame_helpers() -> tuple[Any, ...]:
-    """What Dynamo's frames call around a graph: recording for the profiler, sizes of tensors."""
-    utils = resolve("torch._dynamo.utils")
-    return (
-        utils.record_pregraph_bytecode_enter,
-        utils.record_pregraph_bytecode_exit,
-        utils.call_size,
-        utils.call_stride,
-        utils.call_storage_offset,
-    )
+def frame_helper_module() -> Any:
+    """The module that defines the frame helpers, each with `disable` around it."""
+    module = resolve("torch._dynamo.utils")
+    for name in FRAME_HELPERS:
+        inspect.unwrap(getattr(module, name))
+    return module
+
+
+def is_frame_helper(function: Any) -> bool:
+    """Whether `function` is one of the helpers, or what stands in its place."""
+    plain = inspect.unwrap(function) if isinstance(function, FunctionType) else None
+    module = frame_helper_module()
+    return any(plain is inspect.unwrap(getattr(module, name)) for name in FRAME_HELPERS)
 
 
 class DisableWrapper:
@@ -256,23 +285,43 @@ _WRAPPED = "_torchdynamo_orig_callable"
 _CALLERS = 6
 
 
-def wrappers_calling(function: Any) -> list[DisableWrapper]:
-    """The `disable` wrappers that Dynamo's frames, which call us, hold in their globals.
+def callers_of(function: Any) -> list[tuple[dict[str, Any], str, DisableWrapper]]:
+    """Where Dynamo's frames, which call us, hold a `disable` wrapper around a function.
 
     Dynamo wraps what a backend returns once more, and keeps that wrapper as a global of the frame
     that it transformed.  Checked on torch 2.13.
 
     Args:
         function: what the wrappers call; it runs now.
+
+    Returns:
+        The globals, the name in them, and the wrapper.
     """
-    found: dict[int, DisableWrapper] = {}
+    found: dict[int, tuple[dict[str, Any], str, DisableWrapper]] = {}
     frame = sys._getframe(1)
     for _ in range(_CALLERS):
-        for value in list(frame.f_globals.values()):
+        for name, value in list(frame.f_globals.items()):
             wrapper = DisableWrapper.of(value)
             if wrapper is not None and wrapper.function is function:
-                found[id(value)] = wrapper
+                found[id(value)] = (frame.f_globals, name, wrapper)
         if frame.f_back is None:
             break
         frame = frame.f_back
     return list(found.values())
+
+
+def keep_dynamo_out(function: Any, of_callees: bool = False) -> None:
+    """Have Dynamo never trace the frames of a function.
+
+    Args:
+        function: one of ours.
+        of_callees: nor those of what it calls, as `torch._dynamo.disable` does.
+    """
+    record = record_of(function)
+    for code in (function.__code__, record.trampoline if record is not None else None):
+        if code is None:
+            continue
+        if of_callees:
+            set_strategy()(code, skip_all())
+        else:
+            skip_code()(code)

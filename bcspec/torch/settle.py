@@ -75,7 +75,7 @@ def settling(
     stand_in.__module__ = generic.__module__
     stand_in.__dict__.update(generic.__dict__)
     setattr(stand_in, GENERIC, generic)
-    internals.skip_code()(stand_in.__code__)
+    internals.keep_dynamo_out(stand_in)
     return stand_in
 
 
@@ -94,7 +94,7 @@ def specialised(
         # Nothing that goes wrong here may reach the user's program, which runs without us.
         log.exception("%s stays generic: unexpected error", generic.__qualname__)
         return generic
-    internals.skip_code()(function.__code__)
+    internals.keep_dynamo_out(function)
     counts.specialised["graph"] += 1
     log.debug("%s specialised", generic.__qualname__)
     return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
@@ -56,7 +57,7 @@ def build(frame: TransformedFrame, check: Any, target: Target, shape: Shape) -> 
     )
     body.__kwdefaults__ = function.__kwdefaults__
     inner = {called: without_dynamo(called) for called in calls}
-    graphs = [inner[called] for called in calls if called not in internals.frame_helpers()]
+    graphs = [inner[called] for called in calls if not internals.is_frame_helper(called)]
     parts = [part for graph in graphs for part in reachable(graph)]
     knowledge = graph_knowledge(parts)
     # Dynamo's callback is not set here: the entry has made sure of it.
@@ -72,7 +73,7 @@ def build(frame: TransformedFrame, check: Any, target: Target, shape: Shape) -> 
     request = Request(direct, lengths={"args": shape.count}, knowledge=knowledge)
     residual = install.build(request, evaluate(request))
     watch(residual)
-    internals.skip_code()(residual.__code__)
+    internals.keep_dynamo_out(residual)
     return Way(frame, shape, residual, link)
 
 
@@ -83,9 +84,9 @@ def without_dynamo(called: Any) -> Callable[..., Any]:
     Raises:
         SpecializationError: it is neither.
     """
-    if called in internals.frame_helpers():
-        return called.__wrapped__  # type: ignore[no-any-return]
-    inner = undisabled(called)
+    if internals.is_frame_helper(called):
+        return inspect.unwrap(called)
+    inner = generic_of(undisabled(called))
     if inner is called:
         raise SpecializationError(f"its frame calls {called!r}")
-    return generic_of(inner)  # type: ignore[no-any-return]
+    return inner  # type: ignore[no-any-return]

@@ -38,9 +38,9 @@ def events(call):
 
 
 def inside_disable(seen):
-    """What runs between the `disable` wrapper around the graph and the kernel's return."""
-    start = len(seen) - 1 - seen[::-1].index(("frame", "_fn")) + 1
-    inner = seen[start:]
+    """What runs between the `disable` wrapper around the graph, if it is there, and the kernel's return."""
+    wrappers = [i for i, event in enumerate(seen) if event == ("frame", "_fn")]
+    inner = seen[wrappers[-1] :] if wrappers else seen
     first = next(i for i, event in enumerate(inner) if event == ("frame", "forward"))
     last = max(i for i, event in enumerate(inner) if event == ("C", "kernel"))
     tail = next((i for i, e in enumerate(inner[last:]) if e == ("C", "set_eval_frame")), len(inner))
