@@ -5,6 +5,7 @@ import dis
 import functools
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -367,7 +368,7 @@ def test_nothing_changed_is_nothing_different(capsys):
     transform = "bcspec.selftest.transform:identity"
     assert cpython.main(["test_dictcomps"], transform=transform) == 0
     out = capsys.readouterr().out
-    assert "9 passed without,     9 with bcspec" in out
+    assert re.search(r" (\d+) passed without, +\1 with bcspec", out)
     assert "differences: 0" in out
     assert "refused code objects: 0" in out
 
@@ -385,7 +386,7 @@ def test_a_crash_is_a_difference(fakes, capsys):
     assert cpython.main(["test_dictcomps"], transform="fakes:die") == 1
     out = capsys.readouterr().out
     assert "exit status 3" in out
-    assert "test_dictcomps: 9 tests did not run with bcspec, test.test_dictcomps" in out
+    assert re.search(r"test_dictcomps: \d+ tests did not run with bcspec, test.test_dictcomps", out)
 
 
 @needs_cpython_tests

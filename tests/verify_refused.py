@@ -22,9 +22,18 @@ Refused = tuple[str, list[Instruction], dict[str, Any], str]
 
 CELL = {"co_cellvars": ("a",)}
 
+
+def _closed(x):
+    return lambda: x
+
+
+#: A code object with one free variable.
+CLOSED = next(const for const in _closed.__code__.co_consts if hasattr(const, "co_code"))
+
 COMMON: list[Refused] = [
     ("underflow", body("POP_TOP", *RETURN), {}, "pops 1 of 0"),
-    ("overflow", body(*RETURN), {"co_stacksize": 0}, "depth 1 exceeds co_stacksize 0"),
+    ("overflow", body("LOAD_FAST 0", "LOAD_FAST 0", "POP_TOP", "RETURN_VALUE"), {"co_stacksize": 1},
+     "depth 2 exceeds co_stacksize 1"),
     ("leftovers", body("LOAD_FAST 0", *RETURN), {}, "returns with 2"),
     ("falls off", body("LOAD_FAST 0"), {}, "falls off the end"),
     ("const", body("LOAD_CONST 5", "RETURN_VALUE"), {}, "co_consts index 5 is out of range"),
@@ -52,16 +61,11 @@ COMMON: list[Refused] = [
     ("jump past EXTENDED_ARG",
      body("JUMP_FORWARD 1", "EXTENDED_ARG 0", "LOAD_FAST 0", "RETURN_VALUE"), {},
      "where no instruction begins"),
-    ("jump to prologue", [("NOP", 0), *body("JUMP_BACKWARD 3")], {}, "leads into the prologue"),
     ("last EXTENDED_ARG", body("EXTENDED_ARG 1"), {}, "not an instruction"),
     ("stray cache", body("CACHE", *RETURN), {}, "not an instruction"),
-    ("depth in a loop", body("LOAD_FAST 0", "JUMP_BACKWARD 2"), {}, "stack depth 1, another path"),
     ("NULL popped", body("PUSH_NULL", "POP_TOP", *RETURN), {}, "uses what is NULL"),
     ("NULL copied", body("PUSH_NULL", "COPY 1", "RETURN_VALUE"), {}, "is NULL, not an object"),
     ("NULL returned", body("PUSH_NULL", "RETURN_VALUE"), {}, "uses what is NULL"),
-    ("no NULL", body("LOAD_FAST 0", "LOAD_FAST 0", "BUILD_TUPLE 0", "CALL_FUNCTION_EX 0",
-                     "RETURN_VALUE"), {}, "slot 3 from the top is an object, not NULL"),
-    ("keywords dropped", body("KW_NAMES 1", *RETURN), {}, "must be followed by the call"),
     ("list", body("LOAD_FAST 0", "COPY 1", "LIST_APPEND 1", "RETURN_VALUE"), {}, "not a list"),
     ("dict", body("LOAD_FAST 0", "COPY 1", "COPY 1", "MAP_ADD 1", "RETURN_VALUE"), {},
      "not a dict"),
@@ -71,13 +75,6 @@ COMMON: list[Refused] = [
     ("key count", body("LOAD_FAST 0", "COPY 1", "LOAD_CONST 1", "BUILD_CONST_KEY_MAP 2",
                        "RETURN_VALUE"), {}, "keys are not known to be 2"),
     ("code", body("LOAD_CONST 0", "MAKE_FUNCTION 0", "RETURN_VALUE"), {}, "not a code object"),
-    ("closure", body("LOAD_FAST 0", "BUILD_TUPLE 1", "LOAD_CONST 2", "MAKE_FUNCTION 8",
-                     "RETURN_VALUE"), {}, "not a tuple of cells"),
-    ("closure's length",
-     [("MAKE_CELL", 0), *body("LOAD_CLOSURE 0", "BUILD_TUPLE 1", "LOAD_CONST 2", "MAKE_FUNCTION 8",
-                              "RETURN_VALUE")], {"co_cellvars": ("a",)}, "1 cells for 0 free"),
-    ("annotations", body("LOAD_CONST 1", "LOAD_CONST 2", "MAKE_FUNCTION 4", "RETURN_VALUE"), {},
-     "not known to be pairs"),
     ("reraise", body("LOAD_FAST 0", "RERAISE 0"), {}, "not an exception"),
     ("reraise's lasti", body(*RETURN, "LOAD_FAST 0", "SWAP 2", "RERAISE 1"),
      {"entries": [(0, 1, 3, 0, 0)]}, "not a lasti"),
@@ -91,9 +88,6 @@ COMMON: list[Refused] = [
     ("generator flags", body(*RETURN), {"co_flags": 0x23}, "flags do not agree"),
     ("two kinds of generator", [("RETURN_GENERATOR", 0), ("POP_TOP", 0), *body(*RETURN)],
      {"co_flags": 0xA3}, "not exactly one"),
-    ("yield from nothing", [("RETURN_GENERATOR", 0), ("POP_TOP", 0),
-                            *body("LOAD_FAST 0", "YIELD_VALUE", "RESUME 2", "RETURN_VALUE")],
-     {"co_flags": 0x23}, "delegates to an iterator"),
     ("yield without RESUME", [("RETURN_GENERATOR", 0), ("POP_TOP", 0),
                               *body("LOAD_FAST 0", "YIELD_VALUE", "RETURN_VALUE")],
      {"co_flags": 0x23}, "must be followed by RESUME"),
@@ -114,6 +108,24 @@ COMMON: list[Refused] = [
     ("table start", body(*RETURN), {"co_exceptiontable": b"\x00\x01\x01\x00"}, "no entry begins"),
     ("line table short", body(*RETURN), {"co_linetable": b"\xe8\x00"}, "covers 1 of 3"),
     ("line table cut", body(*RETURN), {"co_linetable": b"\xea"}, "malformed entry"),
+]  # fmt: skip
+
+UNTIL_3_12: list[Refused] = [
+    ("jump to prologue", [("NOP", 0), *body("JUMP_BACKWARD 3")], {}, "leads into the prologue"),
+    ("depth in a loop", body("LOAD_FAST 0", "JUMP_BACKWARD 2"), {}, "stack depth 1, another path"),
+    ("no NULL", body("LOAD_FAST 0", "LOAD_FAST 0", "BUILD_TUPLE 0", "CALL_FUNCTION_EX 0",
+                     "RETURN_VALUE"), {}, "slot 3 from the top is an object, not NULL"),
+    ("keywords dropped", body("KW_NAMES 1", *RETURN), {}, "must be followed by the call"),
+    ("closure", body("LOAD_FAST 0", "BUILD_TUPLE 1", "LOAD_CONST 2", "MAKE_FUNCTION 8",
+                     "RETURN_VALUE"), {}, "not a tuple of cells"),
+    ("closure's length",
+     [("MAKE_CELL", 0), *body("LOAD_CLOSURE 0", "BUILD_TUPLE 1", "LOAD_CONST 2", "MAKE_FUNCTION 8",
+                              "RETURN_VALUE")], {"co_cellvars": ("a",)}, "1 cells for 0 free"),
+    ("annotations", body("LOAD_CONST 1", "LOAD_CONST 2", "MAKE_FUNCTION 4", "RETURN_VALUE"), {},
+     "not known to be pairs"),
+    ("yield from nothing", [("RETURN_GENERATOR", 0), ("POP_TOP", 0),
+                            *body("LOAD_FAST 0", "YIELD_VALUE", "RESUME 2", "RETURN_VALUE")],
+     {"co_flags": 0x23}, "delegates to an iterator"),
 ]  # fmt: skip
 
 ONLY_3_11: list[Refused] = [
@@ -198,9 +210,54 @@ ONLY_3_12: list[Refused] = [
                            "POP_TOP", *RETURN), {}, "must jump to END_FOR"),
 ]  # fmt: skip
 
+ONLY_3_13: list[Refused] = [
+    ("comparison", body("LOAD_FAST 0", "COPY 1", "COMPARE_OP 192", "RETURN_VALUE"), {},
+     "argument 192"),
+    ("truth", body("LOAD_FAST 0", "POP_JUMP_IF_TRUE 0", *RETURN), {}, "not a bool"),
+    ("truth of a comparison", body("LOAD_FAST 0", "COPY 1", "COMPARE_OP 72", "UNARY_NOT",
+                                   "RETURN_VALUE"), {}, "not a bool"),
+    ("NULL called", body("PUSH_NULL", "LOAD_FAST 0", "CALL 0", "RETURN_VALUE"), {},
+     "slot 2 from the top is NULL"),
+    ("NULL passed", body("LOAD_FAST 0", "PUSH_NULL", "PUSH_NULL", "CALL 1", "RETURN_VALUE"), {},
+     "slot 1 from the top is NULL"),
+    ("keywords", body("LOAD_FAST 0", "PUSH_NULL", "LOAD_CONST 1", "CALL_KW 0", "RETURN_VALUE"), {},
+     "1 keywords for 0 arguments"),
+    ("keyword names", body("LOAD_FAST 0", "PUSH_NULL", "LOAD_FAST 0", "LOAD_FAST 0", "CALL_KW 1",
+                           "RETURN_VALUE"), {}, "not a tuple of names"),
+    ("iterator", body("LOAD_FAST 0", "FOR_ITER 3", "POP_TOP", "JUMP_BACKWARD 5", "END_FOR",
+                      "POP_TOP", *RETURN), {}, "not an iterator"),
+    ("end of a loop", body("LOAD_FAST 0", "GET_ITER", "FOR_ITER 3", "POP_TOP", "JUMP_BACKWARD 5",
+                           "END_FOR", *RETURN), {}, "must jump to END_FOR and POP_TOP"),
+    ("second slot", body("LOAD_FAST_LOAD_FAST 1", "BUILD_TUPLE 2", "RETURN_VALUE"), {},
+     "slot 1 is out of range"),
+    ("unbound second slot", body("DELETE_FAST 0", "LOAD_FAST_LOAD_FAST 0", "BUILD_TUPLE 2",
+                                 "RETURN_VALUE"), {}, "slot 0 may be unbound"),
+    ("closure missing", [("MAKE_CELL", 0), *body("LOAD_CONST 5", "MAKE_FUNCTION", "RETURN_VALUE")],
+     {**CELL, "co_consts": (None, ("k",), 2, 3, 4, CLOSED)}, "as an object"),
+    ("closure's length",
+     [("MAKE_CELL", 0), *body("LOAD_FAST 0", "COPY 1", "BUILD_TUPLE 2", "LOAD_CONST 5",
+                              "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE 8", "RETURN_VALUE")],
+     {**CELL, "co_consts": (None, ("k",), 2, 3, 4, CLOSED)}, "2 cells for 1 free"),
+    ("closure", body("LOAD_FAST 0", "LOAD_CONST 2", "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE 8",
+                     "RETURN_VALUE"), {}, "not a tuple of cells"),
+    ("annotations", body("LOAD_CONST 1", "LOAD_CONST 2", "MAKE_FUNCTION",
+                         "SET_FUNCTION_ATTRIBUTE 4", "RETURN_VALUE"), {}, "not known to be pairs"),
+    ("jump to prologue", [("NOP", 0), *body("JUMP_BACKWARD 4")], {}, "leads into the prologue"),
+    ("depth in a loop", body("LOAD_FAST 0", "JUMP_BACKWARD 3"), {}, "stack depth 1, another path"),
+    ("no NULL", body("LOAD_FAST 0", "LOAD_FAST 0", "BUILD_TUPLE 0", "CALL_FUNCTION_EX 0",
+                     "RETURN_VALUE"), {}, "slot 2 from the top is an object, not NULL"),
+    ("yield from nothing", [("RETURN_GENERATOR", 0), ("POP_TOP", 0),
+                            *body("LOAD_FAST 0", "YIELD_VALUE 1", "RESUME 2", "RETURN_VALUE")],
+     {"co_flags": 0x23}, "delegates to an iterator"),
+    ("yield's delegation", [("RETURN_GENERATOR", 0), ("POP_TOP", 0),
+                            *body("LOAD_FAST 0", "YIELD_VALUE 1", "RESUME 1", "RETURN_VALUE")],
+     {"co_flags": 0x23}, "does not agree with its RESUME"),
+]  # fmt: skip
+
 BY_VERSION = {
-    (3, 11): ONLY_3_11,
-    (3, 12): SINCE_3_12 + ONLY_3_12,
+    (3, 11): UNTIL_3_12 + ONLY_3_11,
+    (3, 12): UNTIL_3_12 + SINCE_3_12 + ONLY_3_12,
+    (3, 13): SINCE_3_12 + ONLY_3_13,
 }
 
 REFUSED = COMMON + BY_VERSION.get(sys.version_info[:2], [])

@@ -63,7 +63,9 @@ class Simulation:
 
     def variable(self, arg: CellVar | FreeVar) -> str:
         """How the IR calls a cell or free variable."""
-        return free_variable(arg.name, self.fn.cellvars) if isinstance(arg, FreeVar) else arg.name
+        if isinstance(arg, FreeVar):
+            return free_variable(arg.name.rstrip(CLASH), self.fn.cellvars)
+        return arg.name
 
     def pop(self, count: int) -> list[Value]:
         if count == 0:
@@ -308,6 +310,17 @@ def free_variable(name: str, cellvars: list[str]) -> str:
     return name + CLASH if name in cellvars else name
 
 
+def unclashed(code: CodeType) -> CodeType:
+    """`code` with other names for the free variables that share one with a local.
+
+    The `bytecode` package (0.19) leaves them out where it looks slots up by number.
+    """
+    if set(code.co_freevars).isdisjoint(code.co_varnames):
+        return code
+    names = [name + CLASH if name in code.co_varnames else name for name in code.co_freevars]
+    return code.replace(co_freevars=tuple(names))
+
+
 def _shell(code: CodeType) -> Function:
     """A `Function` with everything but its blocks."""
     first = code.co_consts[0] if code.co_consts else UNSET
@@ -360,7 +373,11 @@ def lift(code: CodeType) -> Function:
     """
     table = current()
     fn = _shell(code)
-    bytecode = Bytecode.from_code(code, conserve_exception_block_stackdepth=True)
+    try:
+        bytecode = Bytecode.from_code(unclashed(code), conserve_exception_block_stackdepth=True)
+    except (ValueError, LookupError, TypeError) as error:
+        where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+        raise UnsupportedBytecode(f"{where} cannot be decoded: {error}") from error
     raws = _split(bytecode, table.JUMPS)
     _strip_prologue(fn, raws[0], table)
     Simulation(fn, code, raws, table).run(raws[0])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bytecode import CellVar, Compare, FreeVar
+from bytecode import CellVar, Compare, FreeVar, Intrinsic2Op
 
 from . import py311, py312
 from .rules import simple, sized
@@ -24,6 +24,20 @@ if TYPE_CHECKING:
 
 PROLOGUE = py312.PROLOGUE
 STOP_ITERATION = py312.STOP_ITERATION
+
+
+def _known(number: int, name: str) -> Intrinsic2Op:
+    """A member of the enumeration; the `bytecode` package (0.19) lacks one."""
+    try:
+        return Intrinsic2Op(number)
+    except ValueError:
+        member = int.__new__(Intrinsic2Op, number)
+        member._name_, member._value_ = name, number
+        Intrinsic2Op._value2member_map_[number] = member
+        return member
+
+
+SET_TYPEPARAM_DEFAULT = _known(5, "INTRINSIC_SET_TYPEPARAM_DEFAULT")
 
 INTRINSICS_2 = {**py312.INTRINSICS_2, 5: "set_typeparam_default"}
 
@@ -72,8 +86,16 @@ def _null(sim: Simulation) -> None:
     sim.nulls.add(sim.stack[-1])
 
 
+#: Operations before which the NULL of their result can stand, as where it comes first.
+_LOADS = frozenset("load load_check load_deref load_name load_build_class".split())
+
+
 def _push_null(sim: Simulation, instr: Any) -> None:
+    ops = sim.block.ops
+    loaded = bool(ops) and ops[-1].name in _LOADS and ops[-1].results == (sim.stack[-1],)
     _null(sim)
+    if loaded:
+        ops[-1], ops[-2] = ops[-2], ops[-1]
 
 
 def _load_global(sim: Simulation, instr: Any) -> None:

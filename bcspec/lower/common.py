@@ -28,6 +28,7 @@ from ..errors import UnsupportedBytecode
 from ..ir import CLASH, GENERATORS, Block, Edge, Function, Op, Value
 from .bound import bound_at_start, step, unsure_stores
 from .linetable import repaired
+from .nulls import callables_of, null_values
 from .tables import current
 
 __all__ = ["Compare", "Emission", "lower"]
@@ -66,6 +67,11 @@ class Emission:
         self.bound_at_start = bound_at_start(fn, self.unsure) if table.CHECKED_LOAD else {}
         #: Locals that are certainly bound, where the version reads without a check.
         self.bound: frozenset[str] = frozenset()
+        #: Values that are NULL, their callables, and those that wait for theirs, where the version
+        #: has NULL after the callable.
+        self.nulls = null_values(fn) if table.NULL_AFTER else frozenset()
+        self.callables = callables_of(fn, self.nulls)
+        self.waiting: dict[Value, Value] = {}
         self.skip: set[Op] = set()
         self.done: set[Op] = set()
 
@@ -209,12 +215,22 @@ class Emission:
             if rule is None:
                 raise UnsupportedBytecode(f"operation {op.name} cannot be lowered here")
             rule(self, op)
+            self.push_waiting(op)
             self.bound = step(self.bound, op, self.unsure)
         assert block.term is not None
         self.pos = block.term.pos
         self.index = len(block.ops)
         self.guard(block.term)
         emit[block.term.name](self, block.term)
+
+    def push_waiting(self, op: Op) -> None:
+        """Push the NULL that waits for the callable that `op` has given."""
+        null = self.waiting.pop(op.results[-1], None) if self.waiting and op.results else None
+        if null is not None:
+            if op.name != "load_global":  # whose instruction has pushed it
+                self.instr("PUSH_NULL")
+            self.stack.append(null)
+            self.max_depth = max(self.max_depth, len(self.stack))
 
     def guard(self, op: Op) -> None:
         """Cover the next instruction by the handler of the block, if the stack is as it needs.

@@ -23,6 +23,9 @@ EXTRA_STACK = 0
 #: A signal noticed at a jump back is raised by the instruction before the target.
 SIGNAL_AT_TARGET = True
 
+#: Whether the NULL of a callable comes after it.
+NULL_AFTER = False
+
 #: Whether reading a local without a check has an instruction of its own.
 CHECKED_LOAD = False
 

@@ -27,6 +27,7 @@ __all__ = [
     "EXTRA_STACK",
     "FORWARD_ONLY",
     "LANDINGS",
+    "NULL_AFTER",
     "SIGNAL_AT_TARGET",
     "STOP_ITERATION",
     "prologue",
@@ -35,6 +36,7 @@ __all__ = [
 EXTRA_STACK = py311.EXTRA_STACK
 SIGNAL_AT_TARGET = True
 CHECKED_LOAD = True
+NULL_AFTER = False
 
 LANDINGS = {"for_iter": ("END_FOR",), "send": ("END_SEND",)}
 

@@ -6,10 +6,10 @@ import sys
 from types import ModuleType
 
 from ..errors import UnsupportedBytecode
-from . import py311, py312
+from . import py311, py312, py313
 
 #: One module per minor version of CPython; each has what `py311` has.
-TABLES: dict[tuple[int, int], ModuleType] = {(3, 11): py311, (3, 12): py312}
+TABLES: dict[tuple[int, int], ModuleType] = {(3, 11): py311, (3, 12): py312, (3, 13): py313}
 
 
 def current() -> ModuleType:

@@ -201,6 +201,84 @@ def make_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
     stack.append(k.ITERATES if takes_iterator(code) else k.FUNCTION)
 
 
+def make_bare_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """MAKE_FUNCTION without attributes: a closure, if the code needs one, is set next."""
+    number = stack.pop() >> k.SHIFT
+    code = m.code.co_consts[number]
+    if code.co_freevars:
+        stack.append(k.UNCLOSED | number << k.SHIFT)
+    else:
+        stack.append(k.ITERATES if takes_iterator(code) else k.FUNCTION)
+
+
+def set_function_attribute(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """The function on top gets what is below it."""
+    function = stack.pop()
+    attribute = stack.pop()
+    if arg == 8:
+        code = m.code.co_consts[function >> k.SHIFT]
+        cells = attribute >> k.SHIFT
+        if cells != len(code.co_freevars):
+            m.fail(f"a closure of {cells} cells for {len(code.co_freevars)} free variables")
+        function = k.ITERATES if takes_iterator(code) else k.FUNCTION
+    elif arg == 4 and ((attribute >> k.SHIFT) - 1) % 2:
+        m.fail("annotations are not known to be pairs")
+    stack.append(function)
+
+
+def call_null_after(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """A callable, NULL or its first argument, then arguments."""
+    first = len(stack) - arg - 2
+    rest = stack[first + 1 :]
+    argument = rest[1:2] if rest[0] == k.NULL else rest[:1]
+    if rest[0] & k.RESTRICTED or (stack[first] == k.ITERATES and argument != [k.ITER]):
+        m.fail("a comprehension's function is called without an iterator")
+    del stack[first:]
+    stack.append(k.VALUE)
+
+
+def call_kw(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """CALL_KW: the names are on top."""
+    stack.pop()
+    call_null_after(m, stack, index, arg)
+
+
+def compare_for_truth(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """COMPARE_OP gives a bool when asked to, and for the length that a pattern compares."""
+    del stack[-2:]
+    words = m.words
+    number = words.args[index - 1] if words.name(index - 1) == "LOAD_CONST" else -1
+    of_length = (
+        number >= 0
+        and type(m.code.co_consts[number]) is int
+        and words.name(index - 2) == "GET_LEN"
+        and not (words.joins[index] or words.joins[index - 1])
+    )
+    stack.append(k.BOOL if arg & 16 or of_length else k.VALUE)
+
+
+def two_slots(*rules: Action) -> Action:
+    """An instruction on two plain locals or cells, numbered in the halves of its argument."""
+
+    def action(m: Machine, stack: list[int], index: int, arg: int) -> None:
+        for slot, rule in zip((arg >> 4, arg & 15), rules, strict=True):
+            if slot >= len(m.words.slots):
+                m.fail(f"slot {slot} is out of range")
+            if rule is store_fast_maybe_null:
+                if not stack or stack[-1] & k.RESTRICTED:
+                    m.fail("stores what may not be stored")
+            elif m.prepared.unchecked and not m.bits >> slot + 1 & 1:
+                m.fail(f"slot {slot} may be unbound here")
+            rule(m, stack, index, slot)
+
+    return action
+
+
+def push_slot(m: Machine, stack: list[int], index: int, arg: int) -> None:
+    """Push what a slot that is known to be bound holds."""
+    stack.append(m.env.get(arg, k.VALUE))
+
+
 def call(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """A comprehension's function trusts its argument to be an iterator."""
     first = len(stack) - arg - 2
@@ -265,7 +343,7 @@ def yield_value(m: Machine, stack: list[int], index: int, arg: int) -> None:
         m.fail("the frame does not belong to a generator")
     stack[-1] = k.VALUE
     words = m.words
-    delegates = index + 1 < len(words.ops) and words.args[index + 1] >= 2
+    delegates = index + 1 < len(words.ops) and words.args[index + 1] & 3 >= 2
     if delegates and (len(stack) < 2 or stack[-2] & k.NULLS):
         m.fail("delegates to an iterator, but there is none on the stack")
 
@@ -317,9 +395,16 @@ def lands_on(*names: str) -> Callable[[Wordcode, int], None]:
     return check
 
 
+def yields(words: Wordcode, index: int) -> None:
+    """YIELD_VALUE says, like the RESUME after it, whether it delegates."""
+    followed_by("RESUME")(words, index)
+    if words.args[index] != (words.args[index + 1] & 3 >= 2):
+        words.fail(index, "does not agree with its RESUME")
+
+
 def resume(words: Wordcode, index: int) -> None:
     """A suspended generator is asked for its delegate by the RESUME after its YIELD_VALUE."""
-    if words.args[index] and words.name(index - 1) != "YIELD_VALUE":
+    if words.args[index] & 3 and words.name(index - 1) != "YIELD_VALUE":
         words.fail(index, "does not follow YIELD_VALUE")
 
 
@@ -338,6 +423,17 @@ def keyword_names(words: Wordcode, index: int) -> None:
         words.fail(index, "must be followed by the call")
     if words.args[index + 1] < len(names):
         words.fail(index, f"{len(names)} keywords for {words.args[index + 1]} arguments")
+
+
+def names_on_top(words: Wordcode, index: int) -> None:
+    """CALL_KW: the tuple of names is loaded right before it."""
+    before = index - 1
+    loaded = words.name(before) == "LOAD_CONST" and not words.joins[index]
+    names = words.code.co_consts[words.args[before]] if loaded else None
+    if type(names) is not tuple or not all(type(name) is str for name in names):
+        words.fail(index, "not a tuple of names")
+    if words.args[index] < len(names):
+        words.fail(index, f"{len(names)} keywords for {words.args[index]} arguments")
 
 
 def precall(words: Wordcode, index: int) -> None:

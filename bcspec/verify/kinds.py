@@ -32,12 +32,14 @@ ITERATES = 1 << 16
 WRAPPED = 1 << 17
 FUNCTION = 1 << 18  #: a Python function
 BOOL = 1 << 19  #: True or False
+#: A function that still needs its closure; detail: the index of its code in co_consts.
+UNCLOSED = 1 << 20
 
-SHIFT = 20
+SHIFT = 21
 TAGS = (1 << SHIFT) - 1
 ANY = TAGS
 NULLS = NULL | MAYBE
-RESTRICTED = ITERATES | WRAPPED
+RESTRICTED = ITERATES | WRAPPED | UNCLOSED
 OBJECT = TAGS & ~NULLS & ~RESTRICTED
 EXCS = EXC | EXC_OR_NONE | PREV
 LISTS = LIST | EXC_LIST
@@ -64,6 +66,7 @@ _NAMES = {
     WRAPPED: "a wrapped value",
     FUNCTION: "a function",
     BOOL: "a bool",
+    UNCLOSED: "a function without its closure",
 }
 
 

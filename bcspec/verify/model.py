@@ -39,6 +39,7 @@ class Operand(enum.Enum):
     PLAIN = "plain local"
     CELL = "cell variable"
     SAVED = "local or cell variable"
+    SLOT = "slot of the frame"
     DEREF = "cell or free variable"
 
 

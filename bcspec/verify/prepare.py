@@ -20,6 +20,7 @@ ACCEPTED_BITS = {
     Operand.PLAIN: frozenset({PLAIN}),
     Operand.CELL: frozenset({CELL, CELL | PLAIN}),
     Operand.SAVED: frozenset({PLAIN, CELL, CELL | PLAIN}),
+    Operand.SLOT: frozenset({PLAIN, CELL, CELL | PLAIN, FREE}),
     Operand.DEREF: frozenset({CELL, CELL | PLAIN, FREE}),
 }
 

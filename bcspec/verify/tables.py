@@ -6,13 +6,13 @@ import sys
 from functools import cache
 
 from ..errors import VerificationError
-from . import py311, py312
+from . import py311, py312, py313
 from .model import Table
 from .prepare import Prepared
 
 #: One module per minor version of CPython.
 TABLES: dict[tuple[int, int], Table] = {
-    table.version: table for table in (py311.TABLE, py312.TABLE)
+    table.version: table for table in (py311.TABLE, py312.TABLE, py313.TABLE)
 }
 
 
