@@ -27,7 +27,7 @@ class Record:
 
     Attributes:
         generic: the function it was made from.
-        fn: its residual IR.
+        code: its code.
         assumptions: what it relies on.
         notes: decisions of the evaluator.
         valid: False once an assumption has broken and it runs the generic code.
@@ -35,12 +35,17 @@ class Record:
     """
 
     generic: FunctionType
-    fn: Function
+    code: CodeType
     assumptions: list[Assumption]
     notes: list[Note]
     valid: bool = True
     again: Callable[[], Any] | None = field(default=None, repr=False)
     trampoline: CodeType | None = field(default=None, repr=False)
+
+    @property
+    def fn(self) -> Function:
+        """Its residual IR, read back from the code: keeping it would cost far more than the code."""
+        return lift(self.code)
 
 
 #: The only free variable of a forwarder: what it calls.
@@ -86,14 +91,16 @@ def build(request: Request, residual: Residual) -> FunctionType:
         UnsupportedBytecode: the IR has no encoding here.
     """
     generic = request.function
-    record = Record(generic, residual.fn, residual.assumptions, residual.notes)
+    remembered = CellType()
     residual.fn.freevars = [*residual.fn.freevars, GENERIC, RECORD]
-    residual.cells = (*residual.cells, CellType(generic), CellType(record))
+    residual.cells = (*residual.cells, CellType(generic), remembered)
     code = lower(residual.fn)
     verify(code)
     trampoline = trampoline_code(residual.fn, request)
     verify(trampoline)
-    record.trampoline = trampoline
+    remembered.cell_contents = Record(
+        generic, code, residual.assumptions, residual.notes, trampoline=trampoline
+    )
     function = FunctionType(code, generic.__globals__, generic.__name__, None, residual.cells)
     copy_face(request, function)
     return function

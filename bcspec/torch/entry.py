@@ -121,6 +121,7 @@ class Entry:
                 way = self.build(frame, check, target, shape)
         except BcspecError as error:
             self.declined.add((frame, shape))
+            frame.ended.append(_forget(self))
             counts.declined[str(error)] += 1
             log.info("%s stays generic: %s", self.name, error)
             return
@@ -157,15 +158,18 @@ class Entry:
 
 
 def _forget(entry: Entry) -> Callable[[TransformedFrame], None]:
-    """Takes the direct way of a frame out of an entry that may be gone itself."""
+    """Takes all that concerns a frame out of an entry that may be gone itself."""
     reference = weakref.ref(entry)
 
     def forget(frame: TransformedFrame) -> None:
         found = reference()
-        if found is not None:
-            counts.invalidated += 1
-            found.ways = [way for way in found.ways if way.frame is not frame]
-            found.observe()
+        if found is None:
+            return
+        found.declined = {each for each in found.declined if each[0] is not frame}
+        kept = [way for way in found.ways if way.frame is not frame]
+        counts.invalidated += len(found.ways) - len(kept)
+        found.ways = kept
+        found.observe()
 
     return forget
 

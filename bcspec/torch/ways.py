@@ -88,5 +88,6 @@ def without_dynamo(called: Any) -> Callable[..., Any]:
         return inspect.unwrap(called)
     inner = generic_of(undisabled(called))
     if inner is called:
-        raise SpecializationError(f"its frame calls {called!r}")
+        name = getattr(called, "__qualname__", type(called).__qualname__)
+        raise SpecializationError(f"its frame calls {name}")
     return inner  # type: ignore[no-any-return]
