@@ -13,6 +13,7 @@ from .evaluate import Assumption, Note, Request, Residual
 from .ir import Block, Function
 from .lift import lift
 from .lower import lower
+from .report.source import residual_source
 from .verify import verify
 
 log = logging.getLogger("bcspec")
@@ -27,7 +28,7 @@ class Record:
 
     Attributes:
         generic: the function it was made from.
-        code: its code.
+        source: the residual function as text; keeping its IR would cost far more.
         assumptions: what it relies on.
         notes: decisions of the evaluator.
         valid: False once an assumption has broken and it runs the generic code.
@@ -35,17 +36,12 @@ class Record:
     """
 
     generic: FunctionType
-    code: CodeType
+    source: str
     assumptions: list[Assumption]
     notes: list[Note]
     valid: bool = True
     again: Callable[[], Any] | None = field(default=None, repr=False)
     trampoline: CodeType | None = field(default=None, repr=False)
-
-    @property
-    def fn(self) -> Function:
-        """Its residual IR, read back from the code: keeping it would cost far more than the code."""
-        return lift(self.code)
 
 
 #: The only free variable of a forwarder: what it calls.
@@ -91,6 +87,7 @@ def build(request: Request, residual: Residual) -> FunctionType:
         UnsupportedBytecode: the IR has no encoding here.
     """
     generic = request.function
+    source = residual_source(residual.fn)
     remembered = CellType()
     residual.fn.freevars = [*residual.fn.freevars, GENERIC, RECORD]
     residual.cells = (*residual.cells, CellType(generic), remembered)
@@ -99,7 +96,7 @@ def build(request: Request, residual: Residual) -> FunctionType:
     trampoline = trampoline_code(residual.fn, request)
     verify(trampoline)
     remembered.cell_contents = Record(
-        generic, code, residual.assumptions, residual.notes, trampoline=trampoline
+        generic, source, residual.assumptions, residual.notes, trampoline=trampoline
     )
     function = FunctionType(code, generic.__globals__, generic.__name__, None, residual.cells)
     copy_face(request, function)

@@ -6,8 +6,6 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .source import residual_source
-
 if TYPE_CHECKING:
     from ..install import Record
 
@@ -28,7 +26,7 @@ def explain_record(record: Record) -> str:
     out = [
         f"{generic.__qualname__}  ({os.path.basename(code.co_filename)}:{code.co_firstlineno})",
         "" if record.valid else "an assumption has broken: the generic code runs",
-        residual_source(record.fn),
+        record.source,
     ]
     for kind in _KINDS:
         notes = Counter(
