@@ -126,6 +126,8 @@ def entry_frame(ev: Evaluator) -> Frame:
         content = locals_.pop(name, UNBOUND)
         if name in real:
             cells[name] = Own(name)
+            if isinstance(content, Const):
+                fill_cell(ev, name, content)
         else:
             cells[name] = ev.new_ref(VObj("cell", (name, 0), (content,)))
     ev.freevars.update(zip(fn.freevars, function.__closure__ or (), strict=True))
@@ -137,9 +139,18 @@ def entry_frame(ev: Evaluator) -> Frame:
     )
 
 
+def fill_cell(ev: Evaluator, name: str, content: Const) -> None:
+    """Put the constant of a fixed parameter into its real cell."""
+    if not ev.blocks:
+        ev.start(Block(0))
+    (value,) = ev.emit_prologue("const", content.obj, (), 1)
+    ev.emit_prologue("store_deref", name, (value,), 0)
+
+
 def spread_star(ev: Evaluator, name: str, length: int) -> AVal:
     """``*args`` of a known length becomes a virtual tuple of slots; a guard checks the length."""
-    ev.start(Block(0))
+    if not ev.blocks:
+        ev.start(Block(0))
     (value,) = ev.emit_prologue("load", name, (), 1)
     items = ev.emit_prologue("unpack_sequence", length, (value,), length)
     slots = [f"{name}.{index}" for index in range(length)]

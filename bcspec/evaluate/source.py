@@ -36,6 +36,7 @@ class Source:
         returns: the number of `return_value` operations.
         size: the number of operations.
         groups: it has ``except*``, whose list of exceptions the interpreter trusts.
+        remade: cell variables that get another cell while the function runs.
         unread: locals that are never read: they are there for whoever looks at the frame.
     """
 
@@ -55,6 +56,8 @@ class Source:
         self.returns = names.count("return_value")
         self.yields = "yield_value" in names or "send" in names
         self.observes_frames = looks_at_frames(code)
+        ops = [op for block in fn.blocks for op in block.ops]
+        self.remade = frozenset(op.arg for op in ops if op.name in ("make_cell", "load_clear_cell"))
         self.uses_names = not _NAMESPACE_OPS.isdisjoint(names)
 
     @property

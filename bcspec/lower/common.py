@@ -208,6 +208,7 @@ class Emission:
                 self.stack.pop()
                 continue
             if op in self.done:
+                self.push_waiting(op)
                 continue
             self.pos = op.pos
             self.guard(op)
@@ -225,8 +226,10 @@ class Emission:
 
     def push_waiting(self, op: Op) -> None:
         """Push the NULL that waits for the callable that `op` has given."""
-        null = self.waiting.pop(op.results[-1], None) if self.waiting and op.results else None
-        if null is not None:
+        for value in op.results if self.waiting else ():
+            if value not in self.waiting:
+                continue
+            null = self.waiting.pop(value)
             if op.name != "load_global":  # whose instruction has pushed it
                 self.instr("PUSH_NULL")
             self.stack.append(null)

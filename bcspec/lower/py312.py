@@ -13,7 +13,7 @@ from ..errors import UnsupportedBytecode
 from ..ir import CLASH
 from ..lift.py312 import INTRINSICS_1, INTRINSICS_2, INTRINSICS_DROPPED
 from . import py311
-from .py311 import COMPARISONS, FORWARD_ONLY, prologue
+from .py311 import COMPARISONS, FORWARD_ONLY
 from .rules import arg_of, plain_jump, simple, variable_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,30 @@ NULL_AFTER = False
 LANDINGS = {"for_iter": ("END_FOR",), "send": ("END_SEND",)}
 
 STOP_ITERATION = (("CALL_INTRINSIC_1", Intrinsic1Op.INTRINSIC_STOPITERATION_ERROR), ("RERAISE", 1))
+
+
+#: Flag of a function's code, whose frame has no mapping of locals.
+_OPTIMIZED = 0x1
+
+
+def prologue(em: Emission) -> None:
+    """As in 3.11; then the locals of a module or class body are marked as hidden.
+
+    There they belong to comprehensions, and `locals()` must not show them.  The interpreter knows
+    them by LOAD_FAST_AND_CLEAR (CPython issue 110543), which the evaluator may have done without.
+    """
+    py311.prologue(em)
+    fn = em.fn
+    if fn.flags & _OPTIMIZED or not fn.varnames:
+        return
+    ops = [op for block in fn.blocks for op in block.ops]
+    marked = {slot_of(em, op) for op in ops if op.name in ("load_clear", "load_clear_cell")}
+    used = {slot_of(em, op) for op in ops if op.name in ("store", "load", "load_check")}
+    for name in fn.varnames:
+        if name in used and name not in marked:
+            em.instr("LOAD_FAST_AND_CLEAR", name)
+            em.instr("STORE_FAST", name)
+            em.max_depth = max(em.max_depth, 1)
 
 
 def _flagged(name: str, with_null: bool) -> Any:

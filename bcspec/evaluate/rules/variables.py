@@ -187,7 +187,9 @@ def load_closure(ev: Evaluator, op: Op) -> None:
     cell = ev.state.top.cells[op.arg]
     if isinstance(cell, Own):
         (value,) = ev.load(cell)
-        ev.give(op, Entry(cell, value))
+        # The name of a real cell that is replaced does not stand for one cell for ever.
+        remade = cell.name in ev.state.top.source.remade
+        ev.give(op, Entry(Tmp(value, CellType) if remade else cell, value))
     elif isinstance(cell, Const) and len(ev.state.frames) == 1:
         (value,) = ev.emit("load_closure", ev.free_name(cell.obj, op.arg), (), 1)
         ev.give(op, Entry(cell, value))
