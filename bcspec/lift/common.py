@@ -224,10 +224,10 @@ class Simulation:
         del raw.instrs[index]
 
     def following_name(self) -> str | None:
-        """The name of the next instruction, if control comes to it only from the present one."""
+        """The next instruction's name, if only the present one leads to it, in the same region."""
         raw, index = self.raw, self.index + 1
         while index >= len(raw.instrs):
-            if raw.next is None or raw.next.labels:
+            if raw.next is None or raw.next.labels or raw.next.handler is not raw.handler:
                 return None
             raw, index = raw.next, 0
         return raw.instrs[index].name

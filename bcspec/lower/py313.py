@@ -13,7 +13,7 @@ from .py312 import CHECKED_LOAD, COMPARISONS, EXTRA_STACK, FORWARD_ONLY, STOP_IT
 from .rules import simple, variable_of
 
 if TYPE_CHECKING:
-    from ..ir import Block, Op, Value
+    from ..ir import Op, Value
     from .common import Emission
 
 __all__ = [
@@ -121,41 +121,33 @@ def _make_function(em: Emission, op: Op) -> None:
 
 
 def _tested(em: Emission, value: Value) -> bool:
-    """Whether the operation that follows takes nothing but the truth of `value`.
-
-    It may stand alone in the next block: the compiler ends a region before a jump that cannot raise.
-    """
+    """Whether the operation that follows takes nothing but the truth of `value`."""
     op = em.following()
-    if op.name == "jump":
-        (edge,) = em.block.edges
-        target = edge.target
-        if value not in edge.args or target.ops or _only_way_in(em, target) is not em.block:
-            return False
-        value = target.params[edge.args.index(value)]
-        op = next(target.all_ops())
     branches = op.name == "branch" and op.arg in ("true", "false")
     return (branches or op.name == "unary_not") and op.operands == (value,)
 
 
-def _only_way_in(em: Emission, block: Block) -> Block | None:
-    """The block that jumps to `block`, if nothing else leads there."""
-    ways = em.preds[block]
-    if len(ways) != 1 or block in em.handled:
-        return None
-    assert ways[0].term is not None
-    return ways[0] if ways[0].term.name == "jump" else None
-
-
 def _is_bool(em: Emission, value: Value) -> bool:
     """Whether `value`, which the next instruction takes, is a bool as the last one left it."""
-    ops = em.block.ops[: em.index]
-    before = None if ops else _only_way_in(em, em.block)
-    if before is not None and value in em.block.params:
-        value = before.edges[0].args[em.block.params.index(value)]
-        ops = before.ops
-    if not ops or ops[-1].results != (value,):
+    last = em.block.ops[em.index - 1] if em.index else None
+    if last is None:
+        return _comes_as_bool(em, value)
+    return last.results == (value,) and (last.name in _BOOLS or last.name == "compare_op")
+
+
+def _comes_as_bool(em: Emission, value: Value) -> bool:
+    """The same for a value that comes from the block before.
+
+    The compiler ends a region between the test and the jump, which cannot raise.
+    """
+    ways = em.preds[em.block]
+    if len(ways) != 1 or em.block in em.handled or value not in em.block.params:
         return False
-    return ops[-1].name in _BOOLS or ops[-1].name == "compare_op"
+    (before,) = ways
+    if before.term is None or before.term.name != "jump" or not before.ops:
+        return False
+    passed = before.edges[0].args[em.block.params.index(value)]
+    return before.ops[-1].results == (passed,) and before.ops[-1].name in _BOOLS
 
 
 def _compare(em: Emission, op: Op) -> None:
