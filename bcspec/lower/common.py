@@ -81,6 +81,8 @@ class Emission:
         """Append one instruction, opening or closing an exception-table region first."""
         if self.region_key != self.wanted_key:
             self.switch_region()
+            if name in self.table.UNWINDS_BEFORE:
+                self.code.append(Instr("NOP", location=self.pos))
         self.code.append(Instr(name, arg, location=self.pos))
 
     def variable(self, name: str) -> CellVar | FreeVar:

@@ -26,6 +26,10 @@ SIGNAL_AT_TARGET = True
 #: Whether the NULL of a callable comes after it.
 NULL_AFTER = False
 
+#: Instructions that call Python functions in the same evaluation loop, where an exception that
+#: leaves the function counts as raised by the code unit before: that has to be in the same region.
+UNWINDS_BEFORE: frozenset[str] = frozenset()
+
 #: Whether reading a local without a check has an instruction of its own.
 CHECKED_LOAD = False
 

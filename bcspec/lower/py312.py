@@ -30,6 +30,7 @@ __all__ = [
     "NULL_AFTER",
     "SIGNAL_AT_TARGET",
     "STOP_ITERATION",
+    "UNWINDS_BEFORE",
     "prologue",
 ]
 
@@ -37,6 +38,7 @@ EXTRA_STACK = py311.EXTRA_STACK
 SIGNAL_AT_TARGET = True
 CHECKED_LOAD = True
 NULL_AFTER = False
+UNWINDS_BEFORE = py311.UNWINDS_BEFORE
 
 LANDINGS = {"for_iter": ("END_FOR",), "send": ("END_SEND",)}
 

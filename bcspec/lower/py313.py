@@ -26,6 +26,7 @@ __all__ = [
     "NULL_AFTER",
     "SIGNAL_AT_TARGET",
     "STOP_ITERATION",
+    "UNWINDS_BEFORE",
     "prologue",
 ]
 
@@ -34,6 +35,11 @@ SIGNAL_AT_TARGET = False
 
 #: NULL comes after the callable.
 NULL_AFTER = True
+
+#: CPython 3.13, ``Python/ceval.c``: unwinding goes on at the caller's `instr_ptr`, minus one.
+UNWINDS_BEFORE = frozenset(
+    "CALL CALL_KW CALL_FUNCTION_EX LOAD_ATTR BINARY_SUBSCR FOR_ITER SEND".split()
+)
 
 LANDINGS = {"for_iter": ("END_FOR", "POP_TOP"), "send": ("END_SEND",)}
 

@@ -80,8 +80,9 @@ def load(ev: Evaluator, op: Op) -> None:
     name = op.arg
     aval = frame.locals.get(name, UNBOUND)
     if ev.observed(frame):
-        (value,) = ev.emit_raising("load_check", name, [], 1)
-        ev.give(op, Entry(Tmp(value), value))
+        certain = op.name == "load"
+        loaded = ev.emit("load", name, (), 1) if certain else ev.emit_raising(op.name, name, [], 1)
+        ev.give(op, Entry(Tmp(loaded[0]), loaded[0]))
     elif aval is UNBOUND:
         load_unbound(ev, op)
     elif isinstance(aval, Dyn) and aval.maybe:
