@@ -35,6 +35,7 @@ class TransformedFrame:
     def __init__(self, original: CodeType, transformed: CodeType) -> None:
         self.original = weakref.ref(original)
         self.transformed = weakref.ref(transformed, self._end)
+        self.key = id(transformed)
         self.copy = transformed.replace()
         self.hits = 0
         self.alive = True
@@ -42,14 +43,14 @@ class TransformedFrame:
 
     def _end(self, _: Any) -> None:
         self.alive = False
-        _records.pop(self, None)
+        _records.pop(self.key, None)
         for tell in self.ended:
             tell(self)
         self.ended.clear()
 
 
-#: Records of the frames that are alive, in the order in which they were made.
-_records: dict[TransformedFrame, None] = {}
+#: Records of the frames that are alive, by the identity of the transformed code.
+_records: dict[int, TransformedFrame] = {}
 
 #: Told of each new record.
 _listeners: list[Callable[[TransformedFrame], None]] = []
@@ -83,7 +84,7 @@ def _record(original: CodeType, transformed: CodeType) -> None:
     """Dynamo's hook; an exception here would break the user's compile."""
     try:
         record = TransformedFrame(original, transformed)
-        _records[record] = None
+        _records[record.key] = record
         for tell in list(_listeners):
             tell(record)
     except Exception:
@@ -92,10 +93,7 @@ def _record(original: CodeType, transformed: CodeType) -> None:
 
 def record_of(transformed: CodeType) -> TransformedFrame | None:
     """The record of a transformed code object, None if it was made while nobody listened."""
-    for record in list(_records):
-        if record.transformed() is transformed:
-            return record
-    return None
+    return _records.get(id(transformed))
 
 
 # -- what a frame calls ----------------------------------------------------------------------
