@@ -100,9 +100,19 @@ def _call_ex(em: Emission, op: Op) -> None:
     em.consume(op)
 
 
+def push_early(em: Emission, callable_: Value) -> None:
+    """Push the NULL that the block makes for `callable_` only later."""
+    for op in em.block.ops[em.index :]:
+        if op.name == "null" and em.callables.get(op.results[0]) is callable_:
+            em.instr("PUSH_NULL")
+            em.consume(op)
+            em.done.add(op)
+
+
 def _dict_merge(em: Emission, op: Op) -> None:
     """The callable, whose NULL stands above it, is looked at for its name."""
     callable_, args, keywords, update = op.operands
+    push_early(em, callable_)
     null = next((n for n, c in em.callables.items() if c is callable_ and n in em.stack), None)
     if null is None:
         place = em.stack.index(callable_) + 1

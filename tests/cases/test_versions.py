@@ -115,7 +115,42 @@ def callables(log, n):
     )
 
 
+def callees_that_raise(log, n):
+    """The call is the first in its region that can raise."""
+
+    def fail(*args, **options):
+        raise ValueError(*args)
+
+    out = []
+    args = (n,)
+    for callback in [fail, fail]:
+        try:
+            if callback(*args):
+                out.append("returned")
+        except ValueError as error:
+            out.append(error.args)
+        try:
+            callback(n)
+        except ValueError as error:
+            out.append(error.args)
+    return out
+
+
+def keywords_merged_under_a_handler(log, n):
+    for function, args, options in [
+        (max, (1, n), {}),
+        (max, (), {"default": n}),
+        (max, (1,), {"x": 1}),
+    ]:
+        try:
+            log.append(function(*args, **options))
+        except TypeError as error:
+            log.append(type(error))
+
+
 FUNCTIONS = [
+    callees_that_raise,
+    keywords_merged_under_a_handler,
     hidden_variable,
     hidden_and_unbound,
     hidden_when_it_raises,
