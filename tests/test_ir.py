@@ -64,6 +64,6 @@ def test_residual(path: Path, match: re.Match[str]):
         start = match.start("residuals") - match.start()
         old = match[0]
         new = old[: start + section.start("text")] + found + old[start + section.end("text") :]
-        path.write_text(text.replace(old, new))
+        path.write_text(text.replace(old, new).rstrip() + "\n")
     else:
         assert found == expected(match)["text"].strip()

@@ -6,6 +6,7 @@ folds the call and returns True, or changes nothing and returns False.
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from collections.abc import Callable
@@ -191,10 +192,11 @@ def getattr_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry
 
 
 def called(ev: Evaluator) -> Any:
-    """The builtin that the hand calls."""
+    """The builtin that the hand calls, perhaps through a `functools.partial`."""
     for entry in ev.state.hand[:2]:
         if isinstance(entry.aval, Const) and callable(entry.aval.obj):
-            return entry.aval.obj
+            found = entry.aval.obj
+            return found.func if type(found) is functools.partial else found
     return None
 
 
@@ -336,9 +338,12 @@ def lazily(known: Callable[[Evaluator, list[Entry]], bool]) -> Rule:
     """A builtin that makes an iterator: a virtual call, looked into only when it is iterated."""
 
     def rule(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry]) -> bool:
+        function = called(ev)
+        model = ITERATION_MODELS.get(function)
+        if model is not None and model.__code__ in ev.request.demands.no_unfold:
+            return False
         if keywords or not args or not known(ev, args):
             return False
-        function = called(ev)
         kept = {id(entry) for entry in args}
         placed: dict[int, AVal] = {}
         for entry in reversed(ev.grab()):
@@ -369,7 +374,22 @@ def all_known(ev: Evaluator, args: list[Entry]) -> bool:
 
 
 BUILTINS[reversed] = lazily(reversible)
-BUILTINS[zip] = lazily(all_known)
+zip_known = lazily(all_known)
+
+
+@on(zip)
+def zip_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry]) -> bool:
+    """`zip`; with ``strict`` only where it has nothing to say, since all lengths are the same."""
+    if keywords.keys() - {"strict"} or not all_known(ev, args):
+        return False
+    if "strict" in keywords:
+        strict = keywords["strict"].aval
+        lengths = {len(sequence_or_range(ev, entry.aval) or ()) for entry in args}
+        if not isinstance(strict, Const) or (strict.obj is not False and len(lengths) > 1):
+            return False
+    return zip_known(ev, op, args, {})
+
+
 BUILTINS[enumerate] = lazily(lambda ev, args: len(args) <= 2 and iterable_known(ev, args[0].aval))
 BUILTINS[map] = lazily(lambda ev, args: len(args) == 2 and iterable_known(ev, args[1].aval))
 BUILTINS[dict.items] = BUILTINS[dict.keys] = BUILTINS[dict.values] = lazily(

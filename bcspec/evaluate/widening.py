@@ -93,10 +93,19 @@ def control_point(state: State) -> tuple[Any, ...]:
 def rounds(state: State, frame: Frame) -> Iterator[Any]:
     """Positions of the iterators on the operand stack of a frame."""
     for entry in frame.env.values():
-        if isinstance(entry.aval, Ref):
-            obj = state.heap[entry.aval.id]
-            if obj.kind in ("iterator", "zipped"):
-                yield obj.tag
+        yield from positions(state, entry.aval)
+
+
+def positions(state: State, aval: AVal) -> Iterator[Any]:
+    """The position of a known iterator, or those of the iterators that a suspended generator holds."""
+    if not isinstance(aval, Ref):
+        return
+    obj = state.heap[aval.id]
+    if obj.kind in ("iterator", "zipped"):
+        yield obj.tag
+    elif obj.kind == "generator":
+        for kid in obj.kids:
+            yield from positions(state, kid)
 
 
 def differences(old: Description, new: Description) -> list[Path]:

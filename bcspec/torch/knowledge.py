@@ -197,6 +197,7 @@ def torch_knowledge() -> Knowledge:
     for module, name, attributes, reason in FROZEN_ATTRIBUTES:
         for cls in found(module, name):
             known.frozen_attributes.update({(cls, attribute): reason for attribute in attributes})
+    known.stable_types[functools.partial] = "a function of a module, such as its own `zip`"
     known.frozen_attributes[FunctionType, "_boxed_call"] = "set where the function is made"
     for module, variable, reason in STABLE_GLOBALS:
         known.stable_globals[module, variable] = reason

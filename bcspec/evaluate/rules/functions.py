@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +182,12 @@ def fold_call(
         special = builtin_rule(aval.obj)
         if special is not None:
             return bool(ev.request.assume and special(ev, op, args, keywords))
+        if type(aval.obj) is functools.partial:
+            special = builtin_rule(aval.obj.func)
+            if special is not None and ev.request.assume:
+                lead = [Entry(Const(arg)) for arg in aval.obj.args]
+                named = {name: Entry(Const(arg)) for name, arg in aval.obj.keywords.items()}
+                return bool(special(ev, op, [*lead, *args], {**named, **keywords}))
         if isinstance(aval.obj, type):
             return instantiate(ev, op, aval.obj, args, keywords)
     method = ev.object(aval, "method")
