@@ -291,6 +291,11 @@ def class_part(ev: Evaluator, cls: type, name: str, raw: Any) -> Found | None:
     return found
 
 
+def method_of(ev: Evaluator, function: Any, instance: AVal) -> AVal:
+    """A virtual bound method."""
+    return ev.new_ref(VObj("method", None, (Const(function), instance)))
+
+
 def _method(ev: Evaluator, obj: VObj, name: str) -> Found | None:
     return {"__func__": obj.kids[0], "__self__": obj.kids[1]}.get(name)
 
@@ -331,7 +336,7 @@ def _super(ev: Evaluator, obj: VObj, name: str) -> Found | None:
                 return Const(raw.__get__(None, cls))
             if isinstance(raw, types.FunctionType):
                 ev.assume("watched", base, name, raw, "definitions in a class stay")
-                return Const(raw) if on_class else Bound(raw)
+                return Const(raw) if on_class else method_of(ev, raw, instance)
             return None
     return None
 

@@ -32,6 +32,8 @@ def constant_cell(
             return ("declared", reason)
     if id(cell) in request.knowledge.frozen_objects:
         return ("declared", request.knowledge.frozen_objects[id(cell)][1])
+    if request.assume and name == "__class__" and not binds(frame.source.code, name):
+        return ("proved", "the cell of a class is bound when the class is made")
     if request.assume and cell_is_settled(frame, name):
         return ("proved", "no remaining code of the enclosing function binds it")
     return None

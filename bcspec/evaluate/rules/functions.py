@@ -251,7 +251,8 @@ def virtual_generator(
             placed[id(entry)] = ev.to_slot(entry, "gen")
         else:
             ev.discard(entry)
-    kids = tuple(placed[id(entry)] for entry in entries)
+    # What was spread from a star argument is in no hand of its own: it stands in slots already.
+    kids = tuple(placed.get(id(entry), entry.aval) for entry in entries)
     ev.give(op, Entry(ev.new_ref(VObj("gencall", tuple(keywords), kids))))
     return True
 
