@@ -18,8 +18,14 @@ def _cpython(args: argparse.Namespace) -> int:
     return main(args.names, transform=args.transform, show=args.show)
 
 
+def _random(args: argparse.Namespace) -> int:
+    from ..selftest.differential import main
+
+    return main(args.seconds, args.seed, jobs=args.jobs, show=args.show)
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare `selftest roundtrip` and `selftest cpython`."""
+    """Declare `selftest roundtrip`, `selftest cpython` and `selftest random`."""
     subparsers = parser.add_subparsers(title="selftests", required=True, metavar="NAME")
 
     roundtrip = subparsers.add_parser(
@@ -53,3 +59,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     cpython.add_argument("--show", type=int, default=3, help="refused functions shown per reason")
     cpython.set_defaults(run=_cpython)
+
+    random = subparsers.add_parser(
+        "random",
+        help="random programs, generic against residual, value by value and death by death",
+    )
+    random.add_argument("--seconds", type=float, default=60, help="for how long (default 60)")
+    random.add_argument("--seed", type=int, default=0, help="of the first program (default 0)")
+    random.add_argument("--jobs", "-j", type=int, default=None, help="processes (default: cores)")
+    random.add_argument("--show", type=int, default=5, help="differences shown, shrunk")
+    random.set_defaults(run=_random)

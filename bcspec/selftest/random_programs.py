@@ -1,0 +1,550 @@
+"""Random Python functions, as source text.
+
+Expressions and simple statements come from tables of templates: ``{int}`` stands for an expression
+of that kind, ``{v:list}`` for a variable of it, ``{new}`` for a variable to be bound.  Kinds are a
+rough guide that keeps most programs running for a while; nothing depends on their being right,
+since an exception is as good an outcome as a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from .random_prelude import prelude_for
+
+#: Kind -> templates of expressions; the first one is what deep expressions end with.
+EXPRESSIONS: dict[str, list[str]] = {
+    "int": [
+        "{number}", "{v:int}", "{v:int}", "{v:int}", "{int} + {int}", "({int} * {int}) % 11", "-{int}",
+        "{int} - {int}", "len({seq})", "({int} if {bool} else {int})", "sum({ints})", "max({int}, {int})",
+        "min({ints}, default={int})", "abs({int})", "{seq}[{int}]", "{plain}.x", "{plain}.total()",
+        "{v:dict}[{key}]", "{dict}.get({key}, {int})", "{obj}.value", "{obj}.poke({int})", "fact({number})",
+        "next(iter({ints}), {int})", "(lambda p, q={int}: p + q)({int})", "getattr({plain}, 'x', {int})",
+        "functools.partial(add, {int})({int})", "add(b={int}, a={int})", "add(*{v:pair})", "({new_int} := {int})",
+        "{int} // {int}", "Point({int}).norm", "Pair({int}).y", "Pair({int})[0]", "Color.RED.value", "int({bool})",
+        "(1, 2.0, True)[{int}]", "wrapped({int})", "{plain}({int})", "[*{seq}, {int}][-1]", "{seq}.index({int})",
+        "{seq}.count({int})", "divmod({int}, 3)[1]", "{call}", "{call}", "{call}", "{int} & {int}", "({int}, {int})[{bool}]",
+        "sum(e for e in {ints})", "sum([e for e in {ints} if {bool}])", "{v:list}.pop()", "{v:list}.pop({int})",
+        "len({str})", "(lambda *args, **kw: len(args) + len(kw))(*{seq}, k={int})", "dict(a={int})['a']",
+    ],
+    "bool": [
+        "{truth}", "{v:bool}", "{int} < {int}", "{int} == {int}", "{int} <= {int} < {int}", "{any} is None",
+        "{any} is not None", "not {any}", "isinstance({any}, {cls})", "{int} in {seq}", "{bool} and {bool}",
+        "({bool} or {bool})", "all({ints})", "any({ints})", "all(e < {int} for e in {ints})",
+        "any(e == {int} for e in {ints})", "callable({any})", "hasattr({plain}, 'x')", "hasattr({any}, 'append')",
+        "{str} == {str}", "bool({any})", "{key} in {dict}", "Plain.less({int}, {int})", "{seq} == {seq}",
+        "type({any}) is {cls}", "issubclass(Sub, Plain)", "{seq} != {seq}", "Loud({int}) == {int}", "bool(Loud({int}))",
+        "{v:none} is None", "Color.RED is Color.BLUE", "isinstance({any}, ({cls}, {cls}))",
+    ],
+    "str": [
+        "{text}", "{v:str}", "{text}", "{str} + {str}", "f'{{{int}}}-{{{str}}}'", "f'{{{int}!r:>3}}'", "{str}.upper()",
+        "'%s' % ({int},)", "{obj}.label", "type({plain}).kind", "str({int})", "({str} or {str})", "'-'.join([{str}, {str}])",
+        "Color.RED.name", "{str} * 2", "{str}[{int}:]", "wrapped.__name__", "repr({int})",
+    ],
+    "list": [
+        "[{int}, {int}]", "{v:list}", "{v:list}", "[]", "[{int}]", "[*{seq}, {int}]", "[e for e in {ints}]",
+        "[e + {int} for e in {ints} if {bool}]", "list({ints})", "{v:list}[{int}:]", "{v:list}[::-1]", "{list} + {list}",
+        "[e for row in [{seq}, {seq}] for e in row]", "sorted({ints})", "{v:list}.copy()", "[i for i, e in enumerate({seq})]",
+        "list(map(abs, {ints}))", "list(upto({number}))", "[lambda: e for e in {ints}] and [{int}]", "list(noisy({seq}))",
+        "[x * y for x, y in zip({seq}, {seq})]", "list(dict(a={int}).values())", "list({v:dict}.values())",
+        "list(reversed({seq}))",
+    ],
+    "tuple": [
+        "({int}, {int})", "{v:tuple}", "()", "({int},)", "tuple({ints})", "(*{seq}, {int})", "{tuple} + {tuple}",
+        "{v:tuple}[1:]", "Pair({int}, {int})", "{plain}.both", "tuple(e for e in {ints})", "{v:tuple}[:{int}]",
+        "(lambda *args: args)({int}, {int})",
+    ],
+    "dict": [
+        "{{'a': {int}}}", "{v:dict}", "{{}}", "{{'a': {int}, 'b': {int}}}", "dict(a={int}, b={int})",
+        "{{**{dict}, 'c': {int}}}", "{{k: {int} for k in ('a', 'b')}}", "{{{int}: {int}, {str}: {int}}}",
+        "(lambda **kw: kw)(a={int}, **{dict})", "dict(zip(('a', 'b'), {seq}))", "{{k: v for k, v in {dict}.items()}}",
+    ],
+    "obj": ["Obj({name})", "{v:obj}", "Obj({name})", "Obj({name}, {int})", "{v:obj}", "({obj} if {bool} else {obj})"],
+    "plain": [
+        "Plain({int})", "{v:plain}", "Plain({int}, y={int})", "Sub({int})", "Plain.of({int})", "Sub.of(x={int})", "Slotted({int})",
+    ],
+    "none": ["None", "{v:none}", "{v:list}.append({any})", "{v:list}.extend({ints})", "{v:dict}.update(a={int})"],
+    "fun": ["{v:fun}", "(lambda p={int}: p)", "(lambda *p: {int})", "{v:fun}"],
+    "pair": ["({int}, {int})", "{v:pair}", "[{int}, {int}]"],
+    "manager": [
+        "Manager({name})", "Manager({name}, {bool})", "contextlib.nullcontext({any})", "scope({name})", "Holder({obj})",
+        "{v:manager}", "contextlib.suppress(Boom)",
+    ],
+    "exception": ["Boom({int})", "Boom", "Fault({int}, {str})", "ValueError({str})", "KeyError({int})"],
+}  # fmt: skip
+
+#: Kinds that stand for one of several.
+CHOICES: dict[str, list[str]] = {
+    "seq": ["list", "list", "tuple"],
+    "ints": ["list", "tuple", "list", "range", "generator"],
+    "any": ["int", "bool", "str", "list", "tuple", "dict", "obj", "plain", "none", "fun"],
+}
+
+#: Expressions that are whole kinds of their own.
+EXPRESSIONS["range"] = ["range({number})", "range({int}, {number})", "range({number}, 0, -1)"]
+EXPRESSIONS["generator"] = ["upto({number})", "noisy({seq})", "(e * 2 for e in {seq})", "{gencall}"]
+
+SIMPLE: list[str] = [
+    "{new_int} = {int}", "{new_int} = {int}", "{new_list} = {list}", "{new_tuple} = {tuple}", "{new_dict} = {dict}",
+    "{new_obj} = {obj}", "{new_obj} = Obj({name})", "{new_plain} = {plain}", "{new_str} = {str}", "{new_bool} = {bool}",
+    "{new_none} = {none}", "{v:int} += {int}", "{v:list} += {seq}", "{v:str} += {str}", "log({int}, {str})", "log({any})",
+    "log('mark')", "log('mark')", "{new_int}, {new_int} = {seq}", "{new_int}, *{new_list} = {seq}", "{new_int} = {new_int} = {int}",
+    "{v:list}.append({int})", "{v:list}.append({obj})", "{v:list}.extend({ints})", "{v:list}.clear()", "{v:dict}[{key}] = {int}",
+    "{v:dict}[{key}] = {obj}", "{v:list}[{int}] = {int}", "{v:list}[1:] = {ints}", "{v:plain}.x = {int}", "{v:plain}.both = {pair}",
+    "{v:plain}.y += {int}", "{v:obj}.value = {any}", "del {v:int}", "del {v:obj}", "del {v:list}[{int}]", "del {v:dict}[{key}]",
+    "{v:obj} = None", "{v:list} = []", "{any}", "{call}", "assert {bool}, {int}", "{new_pair} = {pair}", "{new_manager} = {manager}",
+    "{new_fun} = lambda p={int}, *q: p", "log(*{seq})", "{v:dict}.pop({key}, None)", "{v:dict}.setdefault({key}, {obj})",
+    "{v:list}[:] = []", "{new_int}, ({new_int}, {new_int}) = {int}, {pair}", "{v:obj}.poke()", "{v:list}.insert(0, {int})",
+]  # fmt: skip
+
+CONSTANTS: list[tuple[str, str]] = [
+    ("int", "0"), ("int", "3"), ("int", "1"), ("bool", "True"), ("bool", "False"), ("none", "None"), ("str", "'mode'"),
+    ("str", "''"), ("tuple", "(1, 2)"), ("tuple", "()"), ("tuple", "(1, 2, 3)"), ("tuple", "Pair(4)"), ("list", "[1, 2]"),
+    ("dict", "{'a': 1}"), ("plain", "Plain(2)"), ("plain", "Sub(1)"), ("fun", "functools.partial(add, 1)"), ("obj", "Obj('k')"),
+    ("fun", "Plain(3).total"), ("int", "1.0"), ("int", "-0.0"), ("any", "Color.BLUE"), ("any", "Point(2, 1)"), ("tuple", "range(3)"),
+    ("manager", "Manager('m')"), ("manager", "contextlib.nullcontext()"), ("fun", "Plain.of"), ("fun", "abs"), ("fun", "wrapped"),
+]  # fmt: skip
+
+INPUTS: dict[str, list[str]] = {
+    "int": ["0", "1", "2", "5", "-1", "None"],
+    "bool": ["True", "False"],
+    "str": ["'s'", "''", "'text'"],
+    "list": ["[]", "[1]", "[3, 1, 2]", "[0, 4]", "(1, 2)"],
+    "tuple": ["()", "(7,)", "(1, 2)", "(1, 2, 3)"],
+    "dict": ["{}", "{'a': 2}", "{'b': 5, 'a': 1}"],
+    "obj": ["Obj('in')", "Obj('in', 4)"],
+    "plain": ["Plain(1)", "Sub(2)", "Loud(1)"],
+    "fun": ["abs", "(lambda *p: 3)", "Plain(2).total"],
+}
+
+_TYPES = {
+    "int": "int",
+    "bool": "bool",
+    "str": "str",
+    "list": "list",
+    "tuple": "tuple",
+    "dict": "dict",
+}
+
+_HOLE = re.compile(r"\{(v:\w+|\w+)\}")
+
+Lines = list[str]
+
+
+@dataclass(slots=True)
+class Signature:
+    """How a function may be called."""
+
+    name: str
+    positional: list[str]
+    defaults: int = 0
+    star: bool = False
+    keyword: list[str] = field(default_factory=list)
+    double_star: bool = False
+
+
+@dataclass(slots=True)
+class Scope:
+    """Variables of one function by kind, what it can call, and where statements stand."""
+
+    variables: dict[str, list[str]] = field(default_factory=dict)
+    outer: dict[str, list[str]] = field(default_factory=dict)
+    functions: list[Signature] = field(default_factory=list)
+    generators: list[Signature] = field(default_factory=list)
+    loops: int = 0
+    handlers: int = 0
+    generator: bool = False
+    comprehension: bool = False
+
+    def names(self, kind: str) -> list[str]:
+        return self.variables.get(kind, []) + self.outer.get(kind, [])
+
+
+class Writer:
+    """Writes one program; every choice comes from one source of randomness."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.counter = 0
+        self.budget = random.choice((6, 12, 25, 40))
+
+    # -- expressions -------------------------------------------------------------------
+
+    def fresh(self, prefix: str) -> str:
+        self.counter += 1
+        return f"{prefix}{self.counter}"
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def expression(self, kind: str, scope: Scope, depth: int = 0) -> str:
+        """An expression of about this kind."""
+        if self.chance(0.015):
+            kind = "any"
+        if kind in CHOICES:
+            kind = self.random.choice(CHOICES[kind])
+        if depth < 3 and not (depth and self.chance(0.25)):
+            template = self.random.choice(EXPRESSIONS[kind])
+        else:
+            names = scope.names(kind)
+            template = self.random.choice(names) if names else EXPRESSIONS[kind][0]
+        return self.fill(template, scope, depth + 1)
+
+    def fill(self, template: str, scope: Scope, depth: int = 0) -> str:
+        """Put something in every hole of a template."""
+        marked = template.replace("{{", "\1").replace("}}", "\2")
+        inner = Scope(**{name: getattr(scope, name) for name in Scope.__slots__})
+        inner.comprehension |= " for " in marked or "lambda" in marked
+        filled = _HOLE.sub(lambda match: self.hole(match[1], inner, depth), marked)
+        return filled.replace("\1", "{").replace("\2", "}")
+
+    def hole(self, name: str, scope: Scope, depth: int) -> str:
+        if name.startswith("v:"):
+            names = scope.names(name[2:])
+            if names:
+                return self.random.choice(names)
+            return "(" + self.expression(name[2:], scope, 3) + ")"
+        if name.startswith("new_"):
+            return self.new_variable(name[4:], scope)
+        writer = SPECIAL.get(name)
+        return writer(self, scope, depth) if writer else self.expression(name, scope, depth)
+
+    def new_variable(self, kind: str, scope: Scope) -> str:
+        """A variable to be bound: often one that exists."""
+        known = scope.variables.get(kind, [])
+        if scope.comprehension:
+            return self.random.choice(known) if known and not scope.loops else self.fresh("w")
+        name = self.random.choice(known) if known and self.chance(0.5) else self.fresh(kind[0])
+        if name not in known:
+            scope.variables[kind] = [*known, name]
+        return name
+
+    def call(self, signature: Signature, scope: Scope, depth: int) -> str:
+        """A call in one of the many forms that bind the same parameters."""
+        if self.chance(0.03):
+            return f"{signature.name}({self.expression('int', scope, depth)})"
+        values = [
+            self.expression("any" if self.chance(0.2) else "int", scope, depth + 1)
+            for _ in signature.positional
+        ]
+        optional = self.random.randint(0, signature.defaults)
+        values = values[: len(values) - optional]
+        by_name = self.random.randint(0, len(values)) if self.chance(0.4) else len(values)
+        args = values[:by_name]
+        if args and self.chance(0.2):
+            cut = self.random.randint(0, len(args))
+            args = [*args[:cut], f"*[{', '.join(args[cut:])}]"]
+        full = by_name == len(signature.positional)
+        if signature.star and full and self.chance(0.5):
+            args.append("*" + self.expression("seq", scope, depth + 1))
+        named = [
+            f"{n}={v}"
+            for n, v in zip(signature.positional[by_name:], values[by_name:], strict=False)
+        ]
+        named += [
+            f"{n}={self.expression('int', scope, depth + 1)}"
+            for n in signature.keyword
+            if self.chance(0.7)
+        ]
+        self.random.shuffle(named)
+        if named and self.chance(0.15):
+            name, _, value = named.pop().partition("=")
+            named.append(f"**{{'{name}': {value}}}")
+        if signature.double_star and self.chance(0.5):
+            named.append(f"extra={self.expression('any', scope, depth + 1)}")
+        return f"{signature.name}({', '.join([*args, *named])})"
+
+    # -- statements --------------------------------------------------------------------
+
+    def block(self, scope: Scope, size: int, depth: int = 0) -> Lines:
+        """Some statements."""
+        lines: Lines = []
+        for _ in range(size):
+            if self.budget <= 0:
+                break
+            self.budget -= 1
+            lines += self.statement(scope, depth)
+        return lines or [self.fill("log('mark')", scope)]
+
+    def statement(self, scope: Scope, depth: int) -> Lines:
+        if depth < 3 and self.chance(0.42):
+            return self.random.choice(COMPOUND)(self, scope, depth)
+        if scope.loops and self.chance(0.12):
+            return [self.random.choice(("break", "continue"))]
+        if self.chance(0.06):
+            return [self.leave(scope)]
+        if self.chance(0.05):
+            return [self.fail(scope)]
+        return [self.fill(self.random.choice(SIMPLE), scope)]
+
+    def leave(self, scope: Scope) -> str:
+        if scope.generator:
+            return "yield " + self.expression("int", scope)
+        return "return " + self.expression("any", scope)
+
+    def fail(self, scope: Scope) -> str:
+        error = self.expression("exception", scope)
+        forms = [f"raise {error}", f"raise {error}", f"fail(Boom, {self.expression('int', scope)})"]
+        if scope.handlers:
+            forms += ["raise", f"raise {error} from None", f"raise {error} from KeyError(0)"]
+        return self.random.choice(forms)
+
+    def body(self, scope: Scope, depth: int) -> Lines:
+        return indent(self.block(scope, self.random.randint(1, 3), depth + 1))
+
+    def condition(self, scope: Scope, depth: int) -> Lines:
+        lines = [f"if {self.expression('bool' if self.chance(0.7) else 'any', scope)}:"]
+        lines += self.body(scope, depth)
+        if self.chance(0.3):
+            lines += [f"elif {self.expression('bool', scope)}:", *self.body(scope, depth)]
+        if self.chance(0.5):
+            lines += ["else:", *self.body(scope, depth)]
+        return lines
+
+    def loop(self, scope: Scope, depth: int) -> Lines:
+        template = self.random.choice(LOOPS)
+        header = "for " + self.fill(template, scope) + ":"
+        scope.loops += 1
+        lines = [header, "    tick()", *self.body(scope, depth)]
+        scope.loops -= 1
+        if self.chance(0.3):
+            lines += ["else:", *self.body(scope, depth)]
+        return lines
+
+    def while_loop(self, scope: Scope, depth: int) -> Lines:
+        name = self.fresh("n")
+        start = [f"{name} = {self.random.choice((self.expression('int', scope, 2), '0', '3'))}"]
+        test = self.random.choice(
+            (f"{name} < 4", f"{name} < 3 and {self.expression('bool', scope)}", "True")
+        )
+        scope.loops += 1
+        body = ["    tick()", f"    {name} += 1", *self.body(scope, depth)]
+        scope.loops -= 1
+        if test == "True":
+            body += [f"    if {name} > 2:", "        break"]
+        lines = [*start, f"while {test}:", *body]
+        return lines + (["else:", *self.body(scope, depth)] if self.chance(0.2) else [])
+
+    def attempt(self, scope: Scope, depth: int) -> Lines:
+        lines = ["try:", *self.body(scope, depth)]
+        kinds = [
+            "Boom",
+            "Fault",
+            "Exception",
+            "(KeyError, IndexError)",
+            "TypeError",
+            "ZeroDivisionError",
+        ]
+        clauses = self.random.choice((0, 1, 1, 1, 2))
+        scope.handlers += 1
+        for _ in range(clauses):
+            name = self.fresh("e")
+            named = self.chance(0.5)
+            lines.append(f"except {self.random.choice(kinds)}{f' as {name}' if named else ''}:")
+            if named and self.chance(0.5):
+                lines.append(f"    log({name}.args, {name}.__context__, {name}.__cause__)")
+            lines += self.body(scope, depth)
+        scope.handlers -= 1
+        if clauses and self.chance(0.3):
+            lines += ["else:", *self.body(scope, depth)]
+        if not clauses or self.chance(0.3):
+            loops, scope.loops = (
+                scope.loops,
+                0,
+            )  # CPython forbids nothing here, but warns from 3.14 on
+            lines += ["finally:", *self.body(scope, depth)]
+            scope.loops = loops
+        return lines
+
+    def managed(self, scope: Scope, depth: int) -> Lines:
+        items = []
+        for _ in range(self.random.choice((1, 1, 2))):
+            text = self.expression("manager", scope)
+            items.append(
+                text + (f" as {self.new_variable('any', scope)}" if self.chance(0.4) else "")
+            )
+        return [f"with {', '.join(items)}:", *self.body(scope, depth)]
+
+    def closure(self, scope: Scope, depth: int) -> Lines:
+        """A nested function that reads, and perhaps rebinds, variables of this one."""
+        return self.function(self.fresh("g"), scope, depth, closure=True)
+
+    def function(self, name: str, scope: Scope, depth: int, *, closure: bool = False) -> Lines:
+        """A function definition; `scope` can call it afterwards."""
+        signature = self.signature(name)
+        inner = Scope(functions=list(scope.functions), generators=list(scope.generators))
+        inner.generator = self.chance(0.2)
+        inner.variables = {"int": [*signature.positional, *signature.keyword]}
+        parameters = self.parameters(signature, scope)
+        lines = [f"def {name}({parameters}):"]
+        if signature.star:
+            inner.variables["tuple"] = ["rest"]
+        if signature.double_star:
+            inner.variables["dict"] = ["more"]
+        if closure:
+            inner.outer = {kind: list(names) for kind, names in scope.variables.items()}
+            rebound = [n for names in inner.outer.values() for n in names if self.chance(0.2)]
+            if rebound:
+                lines.append(f"    nonlocal {', '.join(sorted(set(rebound)))}")
+                inner.variables = {
+                    kind: inner.variables.get(kind, []) + [n for n in names if n in rebound]
+                    for kind, names in {**inner.variables, **inner.outer}.items()
+                    if kind in inner.variables or any(n in rebound for n in names)
+                }
+                inner.outer = {
+                    kind: [n for n in names if n not in rebound]
+                    for kind, names in inner.outer.items()
+                }
+        if inner.generator:
+            lines += indent(["yield " + self.expression("int", inner)])
+        lines += indent(self.block(inner, self.random.randint(1, 4), max(depth, 1)))
+        if not inner.generator:
+            lines.append("    return " + self.expression("int", inner))
+        (scope.generators if inner.generator else scope.functions).append(signature)
+        return lines
+
+    def signature(self, name: str) -> Signature:
+        positional = [self.fresh("p") for _ in range(self.random.choice((0, 1, 1, 2, 3)))]
+        return Signature(
+            name,
+            positional,
+            self.random.randint(0, len(positional)),
+            self.chance(0.25),
+            [self.fresh("k") for _ in range(self.random.choice((0, 0, 0, 1, 2)))],
+            self.chance(0.2),
+        )
+
+    def parameters(self, signature: Signature, scope: Scope) -> str:
+        parts = list(signature.positional)
+        for index in range(len(parts) - signature.defaults, len(parts)):
+            parts[index] += f"={self.expression('int', scope, 2)}"
+        if signature.star:
+            parts.append("*rest")
+        elif signature.keyword:
+            parts.append("*")
+        parts += [f"{name}={self.expression('int', scope, 2)}" for name in signature.keyword]
+        return ", ".join([*parts, "**more"] if signature.double_star else parts)
+
+    # -- programs ----------------------------------------------------------------------
+
+    def program(self) -> str:
+        """The text of a module; see `generate`."""
+        module = Scope()
+        text: Lines = []
+        for _ in range(self.random.choice((0, 1, 1, 2))):
+            text += self.function(self.fresh("h"), module, 1)
+        factory = Scope(functions=module.functions, generators=module.generators)
+        cells = [self.random.choice(CONSTANTS) for _ in range(self.random.choice((0, 1, 2, 3)))]
+        factory_names = [self.fresh("c") for _ in cells]
+        for (kind, _), name in zip(cells, factory_names, strict=True):
+            factory.variables.setdefault(kind, []).append(name)
+        body: Lines = []
+        if self.chance(0.4):
+            body += self.closure(factory, 2)
+        kinds = [
+            self.random.choice(list(INPUTS)) for _ in range(self.random.choice((0, 1, 2, 2, 3)))
+        ]
+        names = [self.fresh("a") for _ in kinds]
+        star, double_star = self.chance(0.2), self.chance(0.15)
+        body += self.main(factory, dict(zip(names, kinds, strict=True)), star, double_star)
+        text += [f"def make({', '.join(factory_names)}):", *indent(body), "    return f"]
+        fixed = {name: self.random.choice(CONSTANTS) for name in names if self.chance(0.3)}
+        text.append(f"f = make({', '.join(value for _, value in cells)})")
+        table = ", ".join(f"{name!r}: {value}" for name, (_, value) in fixed.items())
+        text.append(f"constants = {{{table}}}")
+        types = {n: k for n, k in zip(names, kinds, strict=True) if k in _TYPES and n not in fixed}
+        chosen = {n: k for n, k in types.items() if self.chance(0.2)}
+        text.append(f"types = {{{', '.join(f'{n!r}: {_TYPES[k]}' for n, k in chosen.items())}}}")
+        text.append("calls = [")
+        for _ in range(3):
+            given = [
+                self.typed_input(kind) if name in chosen else self.random.choice(INPUTS[kind])
+                for name, kind in zip(names, kinds, strict=True)
+                if name not in fixed
+            ]
+            rest = self.random.choice(("", "1, 2", "Obj('r')")) if star else ""
+            more = self.random.choice(("", "'z': 1", "'z': Obj('z')")) if double_star else ""
+            rest += "," if rest else ""
+            text.append(f"    lambda: ([{', '.join(given)}], ({rest}), {{{more}}}),")
+        text.append("]")
+        source = "\n".join(text) + "\n"
+        return prelude_for(source) + source
+
+    def typed_input(self, kind: str) -> str:
+        """An input whose exact type is what `_TYPES` says."""
+        fitting = [t for t in INPUTS[kind] if t != "None" and not (kind == "list" and t[0] == "(")]
+        return self.random.choice(fitting)
+
+    def main(self, factory: Scope, parameters: dict[str, str], star: bool, double: bool) -> Lines:
+        """The function that is specialised."""
+        scope = Scope(functions=list(factory.functions), generators=list(factory.generators))
+        scope.outer = factory.variables
+        scope.generator = self.chance(0.07)
+        for name, kind in parameters.items():
+            scope.variables.setdefault(kind, []).append(name)
+        head = [*parameters, *(["*rest"] if star else []), *(["**more"] if double else [])]
+        if star:
+            scope.variables.setdefault("tuple", []).append("rest")
+        if double:
+            scope.variables.setdefault("dict", []).append("more")
+        lines = self.block(scope, self.random.randint(2, 7))
+        last = ["yield 1"] if scope.generator else ["return " + self.expression("any", scope)]
+        return [f"def f({', '.join(head)}):", *indent(lines), *indent(last)]
+
+
+def indent(lines: Lines) -> Lines:
+    return ["    " + line for line in lines]
+
+
+#: Targets and iterables of `for` loops.
+LOOPS: list[str] = [
+    "{new_int} in range({number})", "{new_int} in {seq}", "{new_int} in (1, 2, 3)", "{new_int} in {ints}",
+    "{new_int}, {new_int} in enumerate({seq})", "{new_int}, {new_int} in zip({seq}, {seq})", "{new_int} in reversed({seq})",
+    "{new_str}, {new_int} in {dict}.items()", "{new_str} in {dict}", "{new_int} in {v:list}", "{new_int} in {gencall}",
+    "{new_int}, {new_int} in enumerate({ints}, {int})", "{new_obj} in [{obj}, {obj}]", "{new_int} in map({fun}, {seq})",
+    "{new_int} in {dict}.values()", "{new_plain} in ({plain}, {plain})", "{new_int}, {new_obj} in zip({ints}, [{obj}, {obj}])",
+]  # fmt: skip
+
+Special = Callable[[Writer, Scope, int], str]
+
+#: Holes that are not kinds.
+SPECIAL: dict[str, Special] = {
+    "number": lambda w, s, d: str(w.random.choice((0, 1, 2, 3, 3, 4))),
+    "truth": lambda w, s, d: w.random.choice(("True", "False")),
+    "text": lambda w, s, d: w.random.choice(("'a'", "'b'", "''", "'mode'")),
+    "key": lambda w, s, d: w.random.choice(("'a'", "'b'", "'c'", "1")),
+    "name": lambda w, s, d: f"'{w.fresh('o')}'",
+    "cls": lambda w, s, d: w.random.choice(
+        ("int", "list", "tuple", "Plain", "str", "dict", "Boom", "Obj")
+    ),
+    "call": lambda w, s, d: (
+        w.call(w.random.choice(s.functions), s, d) if s.functions else w.expression("int", s, d)
+    ),
+    "gencall": lambda w, s, d: (
+        w.call(w.random.choice(s.generators), s, d)
+        if s.generators
+        else w.fill("upto({number})", s, d)
+    ),
+}
+
+COMPOUND: list[Callable[[Writer, Scope, int], Lines]] = [
+    Writer.condition, Writer.condition, Writer.condition, Writer.loop, Writer.loop, Writer.loop, Writer.while_loop,
+    Writer.attempt, Writer.attempt, Writer.attempt, Writer.managed, Writer.managed, Writer.closure,
+]  # fmt: skip
+
+
+def generate(random: Random) -> str:
+    """The text of a program.
+
+    Args:
+        random: where every choice comes from; the same state gives the same program.
+
+    Returns:
+        Source that defines ``f``; ``constants``, the values of parameters that are fixed;
+        ``types``, exact types of others; and ``calls``, functions that make the arguments of one
+        call (the list of those that are not fixed, ``*rest``, keywords).
+    """
+    return Writer(random).program()
