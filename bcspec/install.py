@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from .evaluate import Assumption, Note, Request, Residual
-from .ir import Block, Function
+from .evaluate import CELL_OPS, Assumption, Note, Request, Residual
+from .ir import GENERATORS, Block, Function
 from .lift import lift
 from .lower import lower
 from .report.source import residual_source
@@ -64,6 +65,15 @@ def record_of(function: Any) -> Record | None:
     return record_of(cell_content(function, GENERIC)) or record
 
 
+def generic_of(function: Any) -> Any:
+    """The generic function behind a residual one or one that is specialised later; else `function`."""
+    record = record_of(function)
+    if record is not None:
+        return record.generic
+    target = cell_content(function, TARGET)
+    return getattr(target, "generic", target) if target is not None else function
+
+
 def cell_content(function: Any, name: str) -> Any:
     """What a free variable of a function holds; None if it has no such variable."""
     if not isinstance(function, FunctionType) or name not in function.__code__.co_freevars:
@@ -89,11 +99,15 @@ def build(request: Request, residual: Residual) -> FunctionType:
     generic = request.function
     source = residual_source(residual.fn)
     remembered = CellType()
-    residual.fn.freevars = [*residual.fn.freevars, GENERIC, RECORD]
-    residual.cells = (*residual.cells, CellType(generic), remembered)
+    make_room(residual.fn)
+    own = own_cells(generic) if keeps_its_kind(request) else {}
+    cells = {**dict(zip(residual.fn.freevars, residual.cells, strict=True)), **own}
+    residual.fn.freevars = [*cells, GENERIC, RECORD]
+    residual.cells = (*cells.values(), CellType(generic), remembered)
     code = lower(residual.fn)
     verify(code)
-    trampoline = trampoline_code(residual.fn, request)
+    make = generic_code if keeps_its_kind(request) else trampoline_code
+    trampoline = make(residual.fn, request)
     verify(trampoline)
     remembered.cell_contents = Record(
         generic, source, residual.assumptions, residual.notes, trampoline=trampoline
@@ -101,6 +115,41 @@ def build(request: Request, residual: Residual) -> FunctionType:
     function = FunctionType(code, generic.__globals__, generic.__name__, None, residual.cells)
     copy_face(request, function)
     return function
+
+
+def make_room(fn: Function) -> None:
+    """Rename the free variables that another residual function, which this one is made from, added.
+
+    One name for two cells would be one variable to a debugger that writes locals back.
+    """
+    taken = [name for name in fn.freevars if name in (GENERIC, RECORD, TARGET)]
+    for name in taken:
+        new = name
+        while new in fn.freevars:
+            new += "_"
+        fn.freevars[fn.freevars.index(name)] = new
+        for op in (op for block in fn.blocks for op in block.ops if op.name in CELL_OPS):
+            op.arg = new if op.arg == name else op.arg
+
+
+def keeps_its_kind(request: Request) -> bool:
+    """Whether the function is a generator or coroutine: one that calls the generic one would be neither.
+
+    With fixed parameters it has to call it all the same.
+    """
+    return bool(request.function.__code__.co_flags & GENERATORS) and not request.constants
+
+
+def own_cells(function: FunctionType) -> dict[str, CellType]:
+    """The closure of a function by name."""
+    return dict(zip(lift(function.__code__).freevars, function.__closure__ or (), strict=True))
+
+
+def generic_code(fn: Function, request: Request) -> CodeType:
+    """The code of the generic function, with the free variables of a residual one that has its cells."""
+    generic = lift(request.function.__code__)
+    generic.freevars = list(fn.freevars)
+    return lower(generic)
 
 
 def trampoline_code(fn: Function, request: Request, target: str = GENERIC) -> CodeType:
@@ -121,7 +170,7 @@ def trampoline_code(fn: Function, request: Request, target: str = GENERIC) -> Co
         argcount=fn.argcount,
         posonlyargcount=fn.posonlyargcount,
         kwonlyargcount=fn.kwonlyargcount,
-        flags=fn.flags & ~(0x20 | 0x80 | 0x200),
+        flags=fn.flags & ~GENERATORS,
         varnames=list(fn.arg_names),
         cellvars=[],
         freevars=list(fn.freevars),
@@ -173,18 +222,20 @@ class Later:
         self.remaining = calls
         self.cell: CellType | None = None
         self.busy = threading.Lock()
+        self.done: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.remaining > 0 or not self.busy.acquire(blocking=False):
             self.remaining -= 1
             return self.generic(*args, **kwargs)
         try:
-            function = self.specialise()
-            if self.cell is not None:
-                self.cell.cell_contents = function
+            if self.done is None:  # by a thread that was here first
+                self.done = self.specialise()
+                if self.cell is not None:
+                    self.cell.cell_contents = self.done
         finally:
             self.busy.release()
-        return function(*args, **kwargs)
+        return self.done(*args, **kwargs)
 
 
 def copy_face(request: Request, function: FunctionType) -> None:
@@ -194,7 +245,7 @@ def copy_face(request: Request, function: FunctionType) -> None:
     function.__doc__ = generic.__doc__
     function.__module__ = generic.__module__
     function.__dict__.update(generic.__dict__)
-    function.__annotations__ = {n: a for n, a in generic.__annotations__.items() if n not in fixed}
+    copy_annotations(generic, function, fixed)
     code = generic.__code__
     names = code.co_varnames[: code.co_argcount]
     defaults = generic.__defaults__ or ()
@@ -207,6 +258,31 @@ def copy_face(request: Request, function: FunctionType) -> None:
         }
 
 
+def copy_annotations(generic: FunctionType, function: FunctionType, fixed: Container[str]) -> None:
+    """The annotations without those of fixed parameters.
+
+    Where a version evaluates them only when they are asked for (CPython 3.14), that stays so.
+    """
+    annotate = getattr(generic, "__annotate__", None)
+    if annotate is None:
+        found = generic.__annotations__
+        function.__annotations__ = {n: a for n, a in found.items() if n not in fixed}
+    else:
+        function.__annotate__ = annotate_without(annotate, fixed)  # type: ignore[attr-defined]
+
+
+def annotate_without(annotate: Callable[[int], dict[str, Any]], fixed: Container[str]) -> Any:
+    """What gives the annotations but those of the fixed parameters, in every format."""
+    if not fixed:
+        return annotate
+    call: Any = import_module("annotationlib").call_annotate_function
+
+    def __annotate__(format: int, /) -> dict[str, Any]:
+        return {n: a for n, a in call(annotate, format).items() if n not in fixed}
+
+    return __annotate__
+
+
 def invalidate(function: FunctionType, why: str) -> None:
     """Make a residual function run the generic code from its next call on.
 
@@ -216,7 +292,7 @@ def invalidate(function: FunctionType, why: str) -> None:
     if record is None or not record.valid or record.trampoline is None:
         return
     record.valid = False
-    if record.again is not None:
+    if record.again is not None and not record.trampoline.co_flags & GENERATORS:
         later = Later(record.generic, record.again, calls=0)
         names = function.__code__.co_freevars
         later.cell = (function.__closure__ or ())[names.index(GENERIC)]

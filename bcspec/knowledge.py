@@ -55,6 +55,23 @@ class Equivalent:
     guards: tuple[EntryGuard, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Established:
+    """A call that need not be made any more, since what it would find out is known.
+
+    Attributes:
+        function: what is called, with a parameter of the residual function first.
+        parameter: that parameter; ``name.0`` is the first item of ``*name`` of a declared length.
+        holds: given the other arguments, which are constants, whether the call has no effect.
+        gives_parameter: it returns the parameter, not None.
+    """
+
+    function: Callable[..., Any]
+    parameter: str
+    holds: Callable[..., bool]
+    gives_parameter: bool = False
+
+
 @dataclass(slots=True)
 class Knowledge:
     """Declared facts; every entry carries its reason.
@@ -77,6 +94,7 @@ class Knowledge:
         frozen_namespaces: asked for the globals of a function: why no name in them is rebound.
         stable_types: values of these types count as definitions when a module global names them.
         unshadowed: classes whose instances never hide a method by an attribute.
+        keeps_instances: classes whose instances are never given another class.
         attribute_types: exact type of an attribute of an object (by ``id`` and name).
         volatile: attributes of an object (by ``id`` and name) that are read at each call, though they
             look like definitions.
@@ -100,6 +118,7 @@ class Knowledge:
     frozen_namespaces: list[Callable[[dict[str, Any]], str | None]] = field(default_factory=list)
     stable_types: dict[type, str] = field(default_factory=dict)
     unshadowed: dict[type, str] = field(default_factory=dict)
+    keeps_instances: dict[type, str] = field(default_factory=dict)
     attribute_types: dict[tuple[int, str], type] = field(default_factory=dict)
     volatile: dict[tuple[int, str], str] = field(default_factory=dict)
     equivalents: dict[FunctionType, Equivalent] = field(default_factory=dict)
@@ -107,6 +126,23 @@ class Knowledge:
     def freeze(self, obj: Any, reason: str) -> None:
         """Declare that the attributes and items of `obj` never change."""
         self.frozen_objects[id(obj)] = (obj, reason)
+
+    def expect(self, function: FunctionType, cls: type, reason: str) -> None:
+        """Declare that the first argument of a function is most often exactly of one class.
+
+        Calls are unfolded for that class, behind a test; others stay calls.
+        """
+        usual, other = copied(function), copied(function)
+
+        def expecting(first: Any, *args: Any, **kwargs: Any) -> Any:
+            if type(first) is cls:
+                return usual(first, *args, **kwargs)
+            return other(first, *args, **kwargs)
+
+        assert isinstance(expecting, FunctionType)
+        self.equivalents[function] = Equivalent(expecting)
+        self.no_unfold[other] = f"only for arguments that are not of class {cls.__qualname__}"
+        self.keeps_instances[cls] = reason
 
     def merged(self, other: Knowledge) -> Knowledge:
         """Both tables together; `other` wins."""
@@ -116,3 +152,16 @@ class Knowledge:
             both = [*mine, *theirs] if isinstance(mine, list) else {**mine, **theirs}
             setattr(merged, name, both)
         return merged
+
+
+def copied(function: FunctionType) -> FunctionType:
+    """Another function that does the same."""
+    copy = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy

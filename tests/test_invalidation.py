@@ -183,6 +183,7 @@ def test_after_excludes_constants_and_strict():
         bcspec.partial_eval(make_counting, strict=True, after=1)
 
 
+@pytest.mark.processes
 def test_threads_share_the_specialisation():
     later = bcspec.partial_eval(make_counting(mock.Mock(first=False)), after=3)
     wrong = []

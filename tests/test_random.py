@@ -14,7 +14,7 @@ SEEDS = 120
 def test_nothing_differs(first):
     checked = [differential.check(seed) for seed in range(first, first + 20)]
     programs = [each for each in checked if each is not None]
-    assert len(programs) > 5
+    assert len(programs) > 3
     assert [each[:2] for each in programs if each[1]] == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import opcode
 import sys
 from typing import Any
 
@@ -22,6 +23,9 @@ Refused = tuple[str, list[Instruction], dict[str, Any], str]
 
 CELL = {"co_cellvars": ("a",)}
 
+#: How many operators BINARY_OP has.
+OPERATORS = len(opcode._nb_ops)  # type: ignore[attr-defined]
+
 
 def _closed(x):
     return lambda: x
@@ -31,7 +35,7 @@ def _closed(x):
 CLOSED = next(const for const in _closed.__code__.co_consts if hasattr(const, "co_code"))
 
 COMMON: list[Refused] = [
-    ("underflow", body("POP_TOP", *RETURN), {}, "pops 1 of 0"),
+    ("underflow", body("UNARY_NEGATIVE", *RETURN), {}, "pops 1 of 0"),
     ("overflow", body("LOAD_FAST 0", "LOAD_FAST 0", "POP_TOP", "RETURN_VALUE"), {"co_stacksize": 1},
      "depth 2 exceeds co_stacksize 1"),
     ("leftovers", body("LOAD_FAST 0", *RETURN), {}, "returns with 2"),
@@ -51,7 +55,8 @@ COMMON: list[Refused] = [
     ("no RESUME", [("LOAD_FAST", 0), ("RETURN_VALUE", 0)], {}, "no RESUME"),
     ("early", [("LOAD_FAST", 0), *body("RETURN_VALUE")], {}, "not allowed before RESUME"),
     ("late", body("RETURN_GENERATOR", "RETURN_VALUE"), {}, "not allowed after RESUME"),
-    ("operator", body("LOAD_FAST 0", "COPY 1", "BINARY_OP 26", "RETURN_VALUE"), {}, "argument 26"),
+    ("operator", body("LOAD_FAST 0", "COPY 1", f"BINARY_OP {OPERATORS}", "RETURN_VALUE"), {},
+     f"argument {OPERATORS}"),
     ("swap 1", body("LOAD_FAST 0", "SWAP 1", "RETURN_VALUE"), {}, "1 is out of range"),
     ("copy 0", body("LOAD_FAST 0", "COPY 0", "RETURN_VALUE"), {}, "0 is out of range"),
     ("deep copy", body("LOAD_FAST 0", "COPY 2", "RETURN_VALUE"), {}, "looks at 2 of 1"),
@@ -63,17 +68,13 @@ COMMON: list[Refused] = [
      "where no instruction begins"),
     ("last EXTENDED_ARG", body("EXTENDED_ARG 1"), {}, "not an instruction"),
     ("stray cache", body("CACHE", *RETURN), {}, "not an instruction"),
-    ("NULL popped", body("PUSH_NULL", "POP_TOP", *RETURN), {}, "uses what is NULL"),
+    ("NULL used", body("PUSH_NULL", "UNARY_NEGATIVE", *RETURN), {}, "uses what is NULL"),
     ("NULL copied", body("PUSH_NULL", "COPY 1", "RETURN_VALUE"), {}, "is NULL, not an object"),
     ("NULL returned", body("PUSH_NULL", "RETURN_VALUE"), {}, "uses what is NULL"),
     ("list", body("LOAD_FAST 0", "COPY 1", "LIST_APPEND 1", "RETURN_VALUE"), {}, "not a list"),
     ("dict", body("LOAD_FAST 0", "COPY 1", "COPY 1", "MAP_ADD 1", "RETURN_VALUE"), {},
      "not a dict"),
     ("set", body("LOAD_FAST 0", "COPY 1", "SET_ADD 1", "RETURN_VALUE"), {}, "not a set"),
-    ("key tuple", body("LOAD_FAST 0", "COPY 1", "BUILD_CONST_KEY_MAP 1", "RETURN_VALUE"), {},
-     "not a tuple"),
-    ("key count", body("LOAD_FAST 0", "COPY 1", "LOAD_CONST 1", "BUILD_CONST_KEY_MAP 2",
-                       "RETURN_VALUE"), {}, "keys are not known to be 2"),
     ("code", body("LOAD_CONST 0", "MAKE_FUNCTION 0", "RETURN_VALUE"), {}, "not a code object"),
     ("reraise", body("LOAD_FAST 0", "RERAISE 0"), {}, "not an exception"),
     ("reraise's lasti", body(*RETURN, "LOAD_FAST 0", "SWAP 2", "RERAISE 1"),
@@ -108,6 +109,14 @@ COMMON: list[Refused] = [
     ("table start", body(*RETURN), {"co_exceptiontable": b"\x00\x01\x01\x00"}, "no entry begins"),
     ("line table short", body(*RETURN), {"co_linetable": b"\xe8\x00"}, "covers 1 of 3"),
     ("line table cut", body(*RETURN), {"co_linetable": b"\xea"}, "malformed entry"),
+]  # fmt: skip
+
+UNTIL_3_13: list[Refused] = [
+    ("NULL popped", body("PUSH_NULL", "POP_TOP", *RETURN), {}, "uses what is NULL"),
+    ("key tuple", body("LOAD_FAST 0", "COPY 1", "BUILD_CONST_KEY_MAP 1", "RETURN_VALUE"), {},
+     "not a tuple"),
+    ("key count", body("LOAD_FAST 0", "COPY 1", "LOAD_CONST 1", "BUILD_CONST_KEY_MAP 2",
+                       "RETURN_VALUE"), {}, "keys are not known to be 2"),
 ]  # fmt: skip
 
 UNTIL_3_12: list[Refused] = [
@@ -162,12 +171,11 @@ SINCE_3_12: list[Refused] = [
     ("NULL stored", body("PUSH_NULL", "STORE_FAST 0", *RETURN), {}, "'a' may be unbound"),
     ("deleted", body("DELETE_FAST 0", *RETURN), {}, "'a' may be unbound"),
     ("cleared", body("LOAD_FAST_AND_CLEAR 0", *RETURN), {}, "'a' may be unbound"),
-    ("cleared twice", body("LOAD_FAST_AND_CLEAR 0", "LOAD_FAST_AND_CLEAR 0", "POP_TOP",
-                           "RETURN_VALUE"), {}, "uses what is possibly NULL"),
+    ("cleared twice", body("LOAD_FAST_AND_CLEAR 0", "LOAD_FAST_AND_CLEAR 0", "RETURN_VALUE"), {},
+     "uses what is possibly NULL"),
     ("local in the slot of a cell",
      [("MAKE_CELL", 0), *body("LOAD_CONST 0", "STORE_FAST 0", "LOAD_DEREF 0", "RETURN_VALUE")],
      CELL, "before it holds a cell"),
-    ("leftovers under a constant", body("LOAD_FAST 0", "RETURN_CONST 0"), {}, "returns with 2"),
     ("depths", body("LOAD_CONST 4", "POP_JUMP_IF_TRUE 1", "LOAD_FAST 0", *RETURN), {},
      "stack depth 1, another path with 0"),
     ("method popped", body("LOAD_FAST 0", "LOAD_ATTR 1", "SWAP 2", "POP_TOP", "RETURN_VALUE"), {},
@@ -193,6 +201,11 @@ SINCE_3_12: list[Refused] = [
      "must jump to END_SEND"),
 ]  # fmt: skip
 
+#: Only 3.12 and 3.13 have an instruction for it.
+RETURNS_CONSTANTS: list[Refused] = [
+    ("leftovers under a constant", body("LOAD_FAST 0", "RETURN_CONST 0"), {}, "returns with 2"),
+]  # fmt: skip
+
 ONLY_3_12: list[Refused] = [
     ("comparison", body("LOAD_FAST 0", "COPY 1", "COMPARE_OP 96", "RETURN_VALUE"), {},
      "argument 96"),
@@ -210,7 +223,7 @@ ONLY_3_12: list[Refused] = [
                            "POP_TOP", *RETURN), {}, "must jump to END_FOR"),
 ]  # fmt: skip
 
-ONLY_3_13: list[Refused] = [
+SINCE_3_13: list[Refused] = [
     ("comparison", body("LOAD_FAST 0", "COPY 1", "COMPARE_OP 192", "RETURN_VALUE"), {},
      "argument 192"),
     ("truth", body("LOAD_FAST 0", "POP_JUMP_IF_TRUE 0", *RETURN), {}, "not a bool"),
@@ -224,10 +237,6 @@ ONLY_3_13: list[Refused] = [
      "1 keywords for 0 arguments"),
     ("keyword names", body("LOAD_FAST 0", "PUSH_NULL", "LOAD_FAST 0", "LOAD_FAST 0", "CALL_KW 1",
                            "RETURN_VALUE"), {}, "not a tuple of names"),
-    ("iterator", body("LOAD_FAST 0", "FOR_ITER 3", "POP_TOP", "JUMP_BACKWARD 5", "END_FOR",
-                      "POP_TOP", *RETURN), {}, "not an iterator"),
-    ("end of a loop", body("LOAD_FAST 0", "GET_ITER", "FOR_ITER 3", "POP_TOP", "JUMP_BACKWARD 5",
-                           "END_FOR", *RETURN), {}, "must jump to END_FOR and POP_TOP"),
     ("second slot", body("LOAD_FAST_LOAD_FAST 1", "BUILD_TUPLE 2", "RETURN_VALUE"), {},
      "slot 1 is out of range"),
     ("unbound second slot", body("DELETE_FAST 0", "LOAD_FAST_LOAD_FAST 0", "BUILD_TUPLE 2",
@@ -244,8 +253,6 @@ ONLY_3_13: list[Refused] = [
                          "SET_FUNCTION_ATTRIBUTE 4", "RETURN_VALUE"), {}, "not known to be pairs"),
     ("jump to prologue", [("NOP", 0), *body("JUMP_BACKWARD 4")], {}, "leads into the prologue"),
     ("depth in a loop", body("LOAD_FAST 0", "JUMP_BACKWARD 3"), {}, "stack depth 1, another path"),
-    ("no NULL", body("LOAD_FAST 0", "LOAD_FAST 0", "BUILD_TUPLE 0", "CALL_FUNCTION_EX 0",
-                     "RETURN_VALUE"), {}, "slot 2 from the top is an object, not NULL"),
     ("yield from nothing", [("RETURN_GENERATOR", 0), ("POP_TOP", 0),
                             *body("LOAD_FAST 0", "YIELD_VALUE 1", "RESUME 2", "RETURN_VALUE")],
      {"co_flags": 0x23}, "delegates to an iterator"),
@@ -254,10 +261,55 @@ ONLY_3_13: list[Refused] = [
      {"co_flags": 0x23}, "does not agree with its RESUME"),
 ]  # fmt: skip
 
+ONLY_3_13: list[Refused] = [
+    ("iterator", body("LOAD_FAST 0", "FOR_ITER 3", "POP_TOP", "JUMP_BACKWARD 5", "END_FOR",
+                      "POP_TOP", *RETURN), {}, "not an iterator"),
+    ("end of a loop", body("LOAD_FAST 0", "GET_ITER", "FOR_ITER 3", "POP_TOP", "JUMP_BACKWARD 5",
+                           "END_FOR", *RETURN), {}, "must jump to END_FOR and POP_TOP"),
+    ("no NULL", body("LOAD_FAST 0", "LOAD_FAST 0", "BUILD_TUPLE 0", "CALL_FUNCTION_EX 0",
+                     "RETURN_VALUE"), {}, "slot 2 from the top is an object, not NULL"),
+]  # fmt: skip
+
+ONLY_3_14: list[Refused] = [
+    ("iterator", body("LOAD_FAST 0", "FOR_ITER 3", "POP_TOP", "JUMP_BACKWARD 5", "END_FOR",
+                      "POP_ITER", *RETURN), {}, "not an iterator"),
+    ("end of a loop", body("LOAD_FAST 0", "GET_ITER", "FOR_ITER 3", "POP_TOP", "JUMP_BACKWARD 5",
+                           "END_FOR", "POP_TOP", *RETURN), {}, "must jump to END_FOR and POP_ITER"),
+    ("no NULL", body("LOAD_FAST 0", "LOAD_FAST 0", "BUILD_TUPLE 0", "PUSH_NULL", "CALL_FUNCTION_EX",
+                     "RETURN_VALUE"), {}, "slot 3 from the top is an object, not NULL"),
+    ("lender stored", body("LOAD_FAST_BORROW 0", "LOAD_CONST 0", "STORE_FAST 0", "RETURN_VALUE"),
+     {}, "slot 0 changes while it lends"),
+    ("lender deleted", body("LOAD_FAST_BORROW 0", "DELETE_FAST 0", "RETURN_VALUE"), {},
+     "slot 0 changes while it lends"),
+    ("lender of a copy", body("LOAD_FAST_BORROW 0", "COPY 1", "STORE_FAST 0", "RETURN_VALUE"), {},
+     "slot 0 changes while it lends"),
+    ("two lenders", body("LOAD_FAST_BORROW_LOAD_FAST_BORROW 0", "STORE_FAST_STORE_FAST 0",
+                         "LOAD_FAST_BORROW 0", "LOAD_FAST 0", "STORE_FAST_LOAD_FAST 0",
+                         "RETURN_VALUE"), {}, "slot 0 changes while it lends"),
+    ("borrowed for long", body("LOAD_FAST_BORROW 0", "JUMP_FORWARD 0", "RETURN_VALUE"), {},
+     "outlives its straight-line code"),
+    ("unbound lender", body("DELETE_FAST 0", "LOAD_FAST_BORROW 0", "RETURN_VALUE"), {},
+     "'a' may be unbound"),
+    ("special method", body("LOAD_FAST 0", "LOAD_SPECIAL 4", "CALL 0", "RETURN_VALUE"), {},
+     "argument 4"),
+    ("special method's self", body("LOAD_FAST 0", "LOAD_SPECIAL 0", "RETURN_VALUE"), {},
+     "uses what is possibly NULL"),
+    ("common constant", body("LOAD_COMMON_CONSTANT 5", "RETURN_VALUE"), {}, "argument 5"),
+    ("template", body("LOAD_CONST 1", "LOAD_FAST 0", "BUILD_TEMPLATE", "RETURN_VALUE"), {},
+     "not a tuple"),
+    ("interpolation", body("LOAD_FAST 0", "LOAD_FAST 0", "BUILD_INTERPOLATION 3", "RETURN_VALUE"),
+     {}, "pops 3 of 2"),
+    ("annotations with a closure",
+     [("MAKE_CELL", 0), *body("LOAD_FAST 0", "LOAD_CONST 5", "MAKE_FUNCTION",
+                              "SET_FUNCTION_ATTRIBUTE 16", "RETURN_VALUE")],
+     {**CELL, "co_consts": (None, ("k",), 2, 3, 4, CLOSED)}, "not a function"),
+]  # fmt: skip
+
 BY_VERSION = {
-    (3, 11): UNTIL_3_12 + ONLY_3_11,
-    (3, 12): UNTIL_3_12 + SINCE_3_12 + ONLY_3_12,
-    (3, 13): SINCE_3_12 + ONLY_3_13,
+    (3, 11): UNTIL_3_13 + UNTIL_3_12 + ONLY_3_11,
+    (3, 12): UNTIL_3_13 + UNTIL_3_12 + SINCE_3_12 + RETURNS_CONSTANTS + ONLY_3_12,
+    (3, 13): UNTIL_3_13 + SINCE_3_12 + RETURNS_CONSTANTS + SINCE_3_13 + ONLY_3_13,
+    (3, 14): SINCE_3_12 + SINCE_3_13 + ONLY_3_14,
 }
 
 REFUSED = COMMON + BY_VERSION.get(sys.version_info[:2], [])

@@ -24,9 +24,20 @@ def _random(args: argparse.Namespace) -> int:
     return main(args.seconds, args.seed, jobs=args.jobs, show=args.show)
 
 
+def _opcodes(args: argparse.Namespace) -> int:
+    from ..selftest.opcodes import main
+
+    return main()
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Declare `selftest roundtrip`, `selftest cpython` and `selftest random`."""
+    """Declare `selftest opcodes`, `roundtrip`, `cpython` and `random`."""
     subparsers = parser.add_subparsers(title="selftests", required=True, metavar="NAME")
+
+    opcodes = subparsers.add_parser(
+        "opcodes", help="the interpreter's instructions against the tables of its version"
+    )
+    opcodes.set_defaults(run=_opcodes)
 
     roundtrip = subparsers.add_parser(
         "roundtrip", help="every code object under the roots through lift, lower and verify"

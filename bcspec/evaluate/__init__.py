@@ -9,15 +9,24 @@ from ..errors import SpecializationError
 from ..ir import Block, Function, check
 from .clean import clean
 from .constants import hold_constants_in_cells
-from .domain import UNBOUND, AVal, Const, Dyn, Frame, Own, VObj
+from .domain import UNBOUND, AVal, Cells, Const, Dyn, Frame, Own, VObj
+from .emission import Restart
 from .evaluator import Evaluator
 from .guards import guard_entry
-from .machine import Restart
 from .request import Assumption, Limits, Note, Request
 from .rules import RULES
 from .source import source_of
 
-__all__ = ["Assumption", "Limits", "Note", "Request", "Residual", "evaluate", "reevaluate"]
+__all__ = [
+    "CELL_OPS",
+    "Assumption",
+    "Limits",
+    "Note",
+    "Request",
+    "Residual",
+    "evaluate",
+    "reevaluate",
+]
 
 
 #: Operations that address a cell by name.
@@ -92,6 +101,8 @@ def demand(request: Request, restart: Restart) -> None:
     if restart.kind == "real_cells":
         demands.real_cells.add(restart.demand)
         demands.widened.clear()  # a real cell is the same in every state
+    elif restart.kind == "real_raises":
+        demands.real_raises.add(restart.demand)
     elif restart.kind == "no_unfold":
         demands.no_unfold[restart.demand] = restart.why
     elif restart.kind == "too_big" and demands.unroll:
@@ -111,10 +122,15 @@ def entry_frame(ev: Evaluator) -> Frame:
     source = source_of(function.__code__)
     fn = source.fn
     real = request.demands.real_cells
+    bound = {op.arg for block in fn.blocks for op in block.ops if op.name in ("store", "delete")}
+    if not bound.isdisjoint(fact.parameter.partition(".")[0] for fact in request.established):
+        raise ValueError("something is established about a parameter that is bound anew")
     locals_: dict[str, AVal] = {}
     for name in fn.arg_names:
         if name in request.constants:
             locals_[name] = Const(request.constants[name])
+        elif name in request.identical:
+            locals_[name] = Const(request.identical[name])
         else:
             locals_[name] = Dyn(name, request.types.get(name) or star_type(fn, name))
             if name not in real:
@@ -135,7 +151,7 @@ def entry_frame(ev: Evaluator) -> Frame:
     for name, length in request.lengths.items():
         locals_[name] = spread_star(ev, name, length)
     return Frame(
-        source, fn.blocks[0], 0, locals_, {}, cells, function.__globals__, function=function
+        source, fn.blocks[0], 0, locals_, {}, Cells(cells), function.__globals__, function=function
     )
 
 
@@ -154,6 +170,7 @@ def spread_star(ev: Evaluator, name: str, length: int) -> AVal:
     (value,) = ev.emit_prologue("load", name, (), 1)
     items = ev.emit_prologue("unpack_sequence", length, (value,), length)
     slots = [f"{name}.{index}" for index in range(length)]
+    ev.counter = max(ev.counter, length)  # fresh slots are numbered, too
     for slot, item in zip(slots, reversed(items), strict=True):
         ev.emit_prologue("store", slot, (item,), 0)
         ev.state.bound[slot] = False

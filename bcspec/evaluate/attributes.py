@@ -84,6 +84,7 @@ _PLAIN_BUILTINS = (
     complex,
     range,
     slice,
+    types.SimpleNamespace,
 )
 
 
@@ -109,6 +110,8 @@ def const_attribute(ev: Evaluator, const: Const, name: str) -> Found | None:
         return class_attribute(ev, obj, name)
     if name in IMMUTABLE_ATTRIBUTES.get(type(obj), ()):
         return Const(getattr(obj, name))
+    if type(obj) is types.FunctionType and name == "__doc__" and ev.request.assume:
+        return docstring(ev, obj, obj.__doc__)
     if not ev.request.assume or not plain_lookup(type(obj)):
         return None
     return instance_attribute(ev, const, name)
@@ -120,10 +123,22 @@ def module_attribute(ev: Evaluator, module: types.ModuleType, name: str) -> AVal
     return ev.global_constant(module.__dict__, name, builtins_too=False)
 
 
+def docstring(ev: Evaluator, owner: Any, text: Any) -> Const | None:
+    """The docstring of a function or class."""
+    if not isinstance(text, (str, type(None))):
+        return None
+    ev.assume("declared", owner, "__doc__", text, "docstrings are not replaced")
+    return Const(text)
+
+
 def class_attribute(ev: Evaluator, cls: type, name: str) -> Found | None:
-    """A function, method or nested class of a class."""
+    """A function, method or nested class of a class, or its docstring."""
     if not ev.request.assume or type(cls).__getattribute__ is not type.__getattribute__:
         return None
+    if name == "__doc__" and "__doc__" in cls.__dict__:
+        if not isinstance(static_lookup(type(cls), name), (str, type(None))):
+            return None if type(cls) is not type else docstring(ev, cls, cls.__dict__["__doc__"])
+        return docstring(ev, cls, cls.__dict__["__doc__"])
     if static_lookup(type(cls), name) is not _MISSING:
         return None
     raw = static_lookup(cls, name)
@@ -341,6 +356,18 @@ def _super(ev: Evaluator, obj: VObj, name: str) -> Found | None:
     return None
 
 
+def _exception(ev: Evaluator, obj: VObj, name: str) -> Found | None:
+    if name == "value" and obj.tag[0].obj is StopIteration:
+        return obj.kids[0] if obj.kids else Const(None)
+    return ev.new_ref(VObj("tuple", None, obj.kids)) if name == "args" else None
+
+
+def _gencall(ev: Evaluator, obj: VObj, name: str) -> Found | None:
+    from .generators import makes_generator
+
+    return _generator(ev, obj, name) if makes_generator(obj) else None
+
+
 def _builtin(cls: type) -> Any:
     def rule(ev: Evaluator, obj: VObj, name: str) -> Found | None:
         if not ev.request.assume:
@@ -351,11 +378,17 @@ def _builtin(cls: type) -> Any:
     return rule
 
 
+_generator = _builtin(types.GeneratorType)
+
 _VIRTUAL: dict[str, Any] = {
     "instance": _instance,
     "method": _method,
     "slice": _slice,
     "super": _super,
+    "exception": _exception,
+    "gencall": _gencall,
+    "generator": _generator,
+    "finished": _generator,
     "list": _builtin(list),
     "tuple": _builtin(tuple),
     "dict": _builtin(dict),

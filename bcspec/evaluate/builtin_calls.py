@@ -24,9 +24,22 @@ from .collections import (
     known_length,
     subscript,
 )
-from .domain import AVal, Const, Entry, Ref, Tmp, VObj, is_atomic
+from .domain import (
+    NULL,
+    UNBOUND,
+    AVal,
+    Const,
+    Dyn,
+    Entry,
+    Ref,
+    Tmp,
+    TypeFact,
+    VObj,
+    is_atomic,
+)
 from .instances import blank_instance, is_plain
 from .machine import known_type
+from .rules.registry import residual_hand
 from .truth import truth_of
 from .unfold import callee_of, can_unfold, sequence_items, unfold
 
@@ -83,6 +96,8 @@ VIRTUAL_CLASSES: dict[str, type] = {
     "method": types.MethodType,
     "cell": types.CellType,
     "generator": types.GeneratorType,
+    "running": types.GeneratorType,
+    "finished": types.GeneratorType,
 }
 
 
@@ -138,8 +153,15 @@ def issubclass_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, En
 def type_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry]) -> bool:
     if len(args) != 1 or keywords:
         return False
-    cls = virtual_class(ev, args[0].aval)
-    return cls is not None and give(ev, op, Const(cls))
+    aval = args[0].aval
+    cls = virtual_class(ev, aval)
+    if cls is not None:
+        return give(ev, op, Const(cls))
+    if op.name != "call" or not isinstance(aval, Dyn) or aval.maybe:
+        return False
+    residual_hand(ev, op)
+    ev.type_facts[ev.value_of(ev.state.top.env[op.results[0]])] = TypeFact(aval.slot)
+    return True
 
 
 @on(callable)
@@ -451,17 +473,35 @@ def super_(ev: Evaluator, op: Op, args: list[Entry], keywords: dict[str, Entry])
     """`super()` in a method whose class is known, and `super(cls, obj)`."""
     if keywords or len(args) not in (0, 2):
         return False
-    if args:
-        start, instance = args[0].aval, args[1].aval
-    else:
-        frame = ev.state.top
-        cell = frame.cells.get("__class__")
-        names = frame.source.fn.varnames
-        if not isinstance(cell, Const) or not names or names[0] not in frame.locals:
-            return False
-        start, instance = Const(cell.obj.cell_contents), frame.locals[names[0]]
+    start, instance = (args[0].aval, args[1].aval) if args else super_arguments(ev)
     proxy = super_object(ev, start, instance)
-    return proxy is not None and give(ev, op, proxy)
+    if proxy is not None:
+        return give(ev, op, proxy)
+    if args:
+        return False
+    # Without arguments `super` looks at the frame, which has to be that of the source.
+    ev.discard_hand_keeping(instance)
+    ev.state.hand += [Entry(NULL), Entry(Const(super)), Entry(start), Entry(instance)]
+    ev.realise_hand()
+    (value,) = ev.emit_raising("call", (), [], 1)
+    ev.give(op, Entry(Tmp(value), value))
+    ev.collect()
+    return True
+
+
+def super_arguments(ev: Evaluator) -> tuple[AVal, AVal]:
+    """What `super` without arguments takes from the frame."""
+    frame = ev.state.top
+    cell = frame.cells.get("__class__")
+    name = (*frame.source.fn.arg_names, "")[0]
+    instance = frame.locals.get(name, UNBOUND)
+    own = ev.object(frame.cells[name], "cell") if name in frame.cells else None
+    if own is not None:
+        (instance,) = own.kids
+    unknown = instance is UNBOUND or (isinstance(instance, Dyn) and instance.maybe)
+    if unknown or not isinstance(cell, Const):
+        raise ev.generic_from_here("it calls `super` without arguments that are known")
+    return Const(cell.obj.cell_contents), instance
 
 
 def super_object(ev: Evaluator, start: AVal, instance: AVal) -> Ref | None:

@@ -37,7 +37,9 @@ def hold_constants_in_cells(fn: Function, cells: dict[str, CellType]) -> None:
 
 def readable_name(obj: Any, taken: set[str]) -> str:
     """A free-variable name that tells a reader of the residual function what it is."""
-    own = getattr(obj, "__name__", None)
+    own = obj.get("__name__") if type(obj) is dict else getattr(obj, "__name__", None)
+    if isinstance(own, str):
+        own = own.rpartition(".")[2] + ("_vars" if type(obj) is dict else "")
     base = own if isinstance(own, str) and own.isidentifier() else type(obj).__name__.lower()
     name, number = base, 1
     while name in taken:

@@ -4,7 +4,8 @@ An abstract value is one of
 
 * `Const(obj)`: a known object;
 * `Dyn(slot)`: an unknown object that the residual function keeps in the local `slot`
-  (with ``maybe``: or nothing at all; with ``type``: of that exact type);
+  (with ``maybe``: or nothing at all; with ``type``: of that exact type, or what one of `MARKERS`
+  says);
 * `Tmp(value)`: an unknown object on the operand stack of the residual function;
 * `Ref(id)`: a *virtual* object of the heap: an allocation that has not been materialised;
 * `Own(name)`: the real cell of a variable of the residual function;
@@ -29,15 +30,23 @@ iterator       position                                        what is iterated
 gencall        keyword names                                   function, arguments: a
                                                                generator not yet started
 generator      `FrameTag`                                      every value of the frame
+running        code                                            none: its frame is unfolded
+finished       code                                            none
 instance       (class as `Hold`, attribute names)              the attribute values
 super          None                                            class, instance
+class          None                                            the caught exception that it is
+                                                               the class of
+exception      class as `Hold`, where it is raised             arguments: raised and caught
+                                                               where no code can look at it
+handled        where it is raised                              none: what `push_exc_info` of
+                                                               such an exception sets aside
 =============  ==============================================  =============================
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -183,6 +192,37 @@ class Saved:
     """The type of a `Tmp` that may be NULL: a variable that a comprehension has set aside."""
 
 
+@dataclass(frozen=True, slots=True)
+class TypeFact:
+    """What a value tells about the exact type of the object in a slot.
+
+    Attributes:
+        slot: the slot, which has not been bound anew.
+        cls: None where the value is the type itself; else whether the type is this class.
+        holds: the truth of the value if it is.
+    """
+
+    slot: str
+    cls: type | None = None
+    holds: bool = True
+
+
+class Caught:
+    """The type of an exception that a handler has caught: of any class, but never None."""
+
+
+class Handling:
+    """The type of what `push_exc_info` sets aside: there while an exception is being handled."""
+
+
+class Trace:
+    """The type of the traceback of a caught exception."""
+
+
+#: Types that say something, but are not exact classes.
+MARKERS: tuple[type, ...] = (Saved, Caught, Handling, Trace)
+
+
 class Ref(AVal):
     """A virtual object, by its number in the heap."""
 
@@ -204,7 +244,7 @@ class VObj:
     kids: tuple[AVal, ...] = ()
 
     def with_kids(self, kids: tuple[AVal, ...]) -> VObj:
-        return replace(self, kids=kids)
+        return VObj(self.kind, self.tag, kids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +268,18 @@ class FrameTag:
     globals: Hold
 
 
+def perishable(obj: VObj) -> bool:
+    """Whether a suspended generator would have code to run if it died now."""
+    return obj.kind == "generator" and obj.tag.index > 0 and obj.tag.block.handler is not None
+
+
+#: Kinds of virtual objects that a generator goes through.
+GENERATOR_KINDS: frozenset[str] = frozenset({"gencall", "generator", "running", "finished"})
+
+#: Continuations of the frames of generators, whose first held value is the generator.
+GENERATOR_CONTS: frozenset[str] = frozenset({"iterate", "next"})
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One value on the operand stack of an unfolded frame.
@@ -240,6 +292,30 @@ class Entry:
     temp: Value | None = None
 
 
+class Cells(dict[str, AVal]):
+    """The cells of an activation; never changed (`with_cell` makes another), so that states share it.
+
+    Most cells of most closures are constant, and they stay so: only the others are looked at at
+    each step.
+
+    Attributes:
+        varying: those that are not constant.
+        fixed: names and keys of those that are.
+    """
+
+    __slots__ = ("fixed", "varying")
+
+    def __init__(self, cells: Mapping[str, AVal]) -> None:
+        super().__init__(cells)
+        self.varying = {n: aval for n, aval in cells.items() if not isinstance(aval, Const)}
+        self.fixed = tuple(
+            (n, const_key(aval.obj)) for n, aval in cells.items() if isinstance(aval, Const)
+        )
+
+    def with_cell(self, name: str, aval: AVal) -> Cells:
+        return Cells({**self, name: aval})
+
+
 @dataclass(slots=True)
 class Frame:
     """One unfolded activation."""
@@ -249,14 +325,25 @@ class Frame:
     index: int
     locals: dict[str, AVal]
     env: dict[Value, Entry]
-    cells: dict[str, AVal]
+    cells: Cells
     globals: dict[str, Any]
     cont: str = "value"
     held: tuple[AVal, ...] = ()
     function: Any = None
 
     def copy(self) -> Frame:
-        return replace(self, locals=dict(self.locals), env=dict(self.env), cells=dict(self.cells))
+        return Frame(
+            self.source,
+            self.block,
+            self.index,
+            self.locals.copy(),
+            self.env.copy(),
+            self.cells,
+            self.globals,
+            self.cont,
+            self.held,
+            self.function,
+        )
 
 
 @dataclass(slots=True)
@@ -292,30 +379,46 @@ class State:
     def top(self) -> Frame:
         return self.frames[-1]
 
-    def roots(self) -> Iterator[AVal]:
+    def leave_frames(self, depth: int) -> list[Frame]:
+        """An exception leaves the frames above `depth`: generators among them are over."""
+        left = self.frames[depth + 1 :]
+        del self.frames[depth + 1 :]
+        for frame in left:
+            self.finish_generator(frame)
+        return left
+
+    def finish_generator(self, frame: Frame) -> None:
+        """A frame ends: if it was that of a generator, that has finished."""
+        if frame.cont in GENERATOR_CONTS:
+            ref = frame.held[0]
+            assert isinstance(ref, Ref)
+            self.heap[ref.id] = VObj("finished", frame.source.code)
+
+    def roots(self) -> list[AVal]:
         """Every abstract value that something holds directly."""
+        found: list[AVal] = []
         for frame in self.frames:
-            yield from frame.locals.values()
-            for entry in frame.env.values():
-                yield entry.aval
-            yield from frame.cells.values()
-            yield from frame.held
-        for entry in self.hand:
-            yield entry.aval
-        yield from self.held_aside
+            found += frame.locals.values()
+            found += [entry.aval for entry in frame.env.values()]
+            found += frame.cells.varying.values()
+            found += frame.held
+        found += [entry.aval for entry in self.hand]
+        found += self.held_aside
+        return found
 
     def reach(self) -> tuple[set[str], set[int]]:
         """Slots and heap objects that are still held."""
+        # This runs after every step: exact types are compared, no generator is resumed.
         slots: set[str] = set()
         refs: set[int] = set()
-        work = list(self.roots())
-        while work:
-            aval = work.pop()
-            if isinstance(aval, Dyn):
-                slots.add(aval.slot)
-            elif isinstance(aval, Ref) and aval.id not in refs:
-                refs.add(aval.id)
-                work.extend(self.heap[aval.id].kids)
+        work = self.roots()
+        for aval in work:
+            kind = type(aval)
+            if kind is Dyn:
+                slots.add(aval.slot)  # type: ignore[attr-defined]
+            elif kind is Ref and aval.id not in refs:  # type: ignore[attr-defined]
+                refs.add(aval.id)  # type: ignore[attr-defined]
+                work += self.heap[aval.id].kids  # type: ignore[attr-defined]
         return slots, refs
 
     def rewrite(self, change: Callable[[AVal], AVal]) -> None:
@@ -327,8 +430,10 @@ class State:
                 new = change(entry.aval)
                 if new is not entry.aval:
                     frame.env[value] = Entry(new, entry.temp)
-            for name, aval in frame.cells.items():
-                frame.cells[name] = change(aval)
+            for name, aval in frame.cells.varying.items():
+                new = change(aval)
+                if new is not aval:
+                    frame.cells = frame.cells.with_cell(name, new)
             frame.held = tuple(map(change, frame.held))
         self.held_aside[:] = map(change, self.held_aside)
         self.hand[:] = [Entry(change(entry.aval), entry.temp) for entry in self.hand]

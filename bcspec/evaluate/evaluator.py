@@ -15,13 +15,30 @@ from typing import Any
 
 from ..ir import Block, Edge, Op
 from ..knowledge import EntryGuard
-from . import facts
-from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, State, Tmp, is_atomic
-from .machine import Machine, Restart, current_op
+from . import facts, models
+from .domain import (
+    GENERATOR_KINDS,
+    UNBOUND,
+    AVal,
+    Const,
+    Dyn,
+    Entry,
+    Frame,
+    Ref,
+    State,
+    Tmp,
+    TypeFact,
+    is_atomic,
+)
+from .emission import Restart, current_op
+from .machine import Machine
 from .request import Assumption, Note, Request
 from .source import source_of
 from .unfold import Callee
-from .widening import control_point, describe, differences, every_place, widen
+from .widening import at_path, control_point, describe, differences, every_place, widen
+
+#: The file of the models, which no user has written.
+MODELS = models.all_.__code__.co_filename
 
 
 @dataclass(slots=True)
@@ -46,7 +63,7 @@ class Evaluator(Machine):
         self.priority: dict[Any, Any] = {}
         self.guards: dict[Any, EntryGuard] = {}
         self.entry_states: dict[Block, State] = {}
-        self.tested_slot: str | None = None
+        self.tested: TypeFact | None = None
         self.declared_types: set[type] = set()
         self.widened_now = False
         self.following = False
@@ -54,10 +71,22 @@ class Evaluator(Machine):
     # -- records ---------------------------------------------------------------------
 
     def note(self, kind: str, text: str) -> None:
-        """Record a decision at the present operation."""
-        frame = self.state.top
+        """Record a decision at the present operation; one inside a model, at what the model stands for."""
+        frames = self.state.frames
+        frame = next(
+            (f for f in reversed(frames) if f.source.code.co_filename != MODELS), frames[0]
+        )
         op = current_op(frame)
         self.notes.append(Note(kind, text, frame.source.code.co_filename, op.line))
+
+    def note_folded(self, what: str, aval: AVal | None) -> None:
+        """Record that an operation has become a constant."""
+        if isinstance(aval, Const):
+            obj = aval.obj
+            long = not is_atomic(obj) or (type(obj) is int and obj.bit_length() > 200)
+            self.note(
+                "folded", f"{what} is {f'a {type(obj).__name__}' if long else repr(obj)[:40]}"
+            )
 
     def assume(self, kind: str, subject: Any, name: str, value: Any, reason: str) -> None:
         """Record what justifies a folded value."""
@@ -342,15 +371,16 @@ class Evaluator(Machine):
 
     def refine(self, state: State, op: Op, position: int) -> None:
         """What taking this side of the branch tells about the tested slot."""
-        slot = self.tested_slot
-        if slot is None or op.name != "branch" or op.arg not in ("none", "not_none"):
+        fact = self.tested
+        if fact is None or op.name != "branch" or fact.holds != (position == 0):
             return
-        if (op.arg == "none") == (position == 0):
-            none = Const(None)
-            state.rewrite(lambda a: none if isinstance(a, Dyn) and a.slot == slot else a)
+        cls = fact.cls
+        assert cls is not None
+        new = Const(None) if cls is type(None) else Dyn(fact.slot, cls)
+        state.rewrite(lambda a: new if isinstance(a, Dyn) and a.slot == fact.slot else a)
 
     def cur_forked(self) -> None:
-        self.tested_slot = None
+        self.tested = None
         self.end_path()
 
     # -- frames ----------------------------------------------------------------------
@@ -390,9 +420,13 @@ def not_both_constant(one: Any, two: Any) -> bool:
     """Whether two descriptions of a place are anything but two constants.
 
     The start of a handler is reached from every operation it covers: that a variable is bound from
-    some of them on is no reason for another version of the handler, a different constant is.
+    some of them on is no reason for another version of the handler, a different constant is, and
+    so is how far a generator has come, which has no common form.
     """
-    return not (isinstance(one, tuple) and isinstance(two, tuple) and one[0] == two[0] == "c")
+    both = isinstance(one, tuple) and isinstance(two, tuple) and one[0] == two[0]
+    if both and one[0] == "o":
+        return not {one[1], two[1]} <= GENERATOR_KINDS
+    return not (both and one[0] == "c")
 
 
 def both_unknown(one: Any, two: Any) -> bool:
@@ -411,9 +445,9 @@ def add_differences(
     grown = False
     for other in [*known, *descriptions[1:]]:
         for path in differences(base, other):
-            if not only(base.get(path), other.get(path)):
+            if not only(at_path(base, path), at_path(other, path)):
                 continue
-            maybe = any(may_be_unbound(d.get(path)) for d in (base, other))
+            maybe = any(may_be_unbound(at_path(d, path)) for d in (base, other))
             if path not in demands or (maybe and not demands[path]):
                 demands[path] = maybe or demands.get(path, False)
                 grown = True

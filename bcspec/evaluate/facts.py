@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import builtins
 import dis
+import functools
 import sys
-from types import CellType, CodeType, FunctionType, ModuleType
+import weakref
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..assume import watchable
 from .attributes import DEFINITIONS
 from .domain import Const, Frame
 
@@ -148,7 +151,9 @@ def module_global(
         return constant, "declared", module, knowledge.stable_modules[module_name]
     if not isinstance(module, ModuleType) or module.__dict__ is not namespace:
         return None
-    if any(rebinds_global(code, name) for code in codes_of(module)):
+    if name in rebound_names(module) or is_interactive(module):
+        return None
+    if (is_running(module) and running_code_binds(namespace, name)) or not watchable(module):
         return None
     return constant, "watched", module, "a definition in a module stays"
 
@@ -165,11 +170,75 @@ def codes_of(module: ModuleType) -> list[CodeType]:
     return found
 
 
+#: For each module how many variables it had, and which of them its functions bound then.
+_rebound: weakref.WeakKeyDictionary[ModuleType, tuple[int, frozenset[str]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def rebound_names(module: ModuleType) -> frozenset[str]:
+    """The globals that the functions of a module bind or delete."""
+    size = len(vars(module))
+    known = _rebound.get(module)
+    if known is None or known[0] != size:
+        names = frozenset().union(*map(rebound_globals, codes_of(module)))
+        known = _rebound[module] = (size, names)
+    return known[1]
+
+
 _BINDS_GLOBAL = {"STORE_GLOBAL", "DELETE_GLOBAL"}
 
 
-def rebinds_global(code: CodeType, name: str) -> bool:
-    """Whether `code` binds the global `name`, as after a ``global`` statement."""
-    if name not in code.co_names:
+@functools.lru_cache(maxsize=20_000)
+def rebound_globals(code: CodeType) -> frozenset[str]:
+    """The globals that `code` binds or deletes, as after a ``global`` statement.
+
+    Code objects that are equal bind the same names.
+    """
+    return frozenset(i.argval for i in dis.get_instructions(code) if i.opname in _BINDS_GLOBAL)
+
+
+def is_running(module: ModuleType) -> bool:
+    """Whether the body of a module may be running: all but what the import system has finished with."""
+    spec = getattr(module, "__spec__", None)
+    return spec is None or bool(getattr(spec, "_initializing", False))
+
+
+def is_interactive(module: ModuleType) -> bool:
+    """Whether a user goes on typing the code of a module, which may bind any name anew."""
+    if module.__name__ != "__main__":
         return False
-    return any(i.opname in _BINDS_GLOBAL and i.argval == name for i in dis.get_instructions(code))
+    return bool(sys.flags.interactive) or not hasattr(module, "__file__")
+
+
+def running_code_binds(namespace: dict[str, Any], name: str) -> bool:
+    """Whether the body of a module, which is running now, still has to bind a name.
+
+    A module that specialises its own functions while it is imported may define what they use again.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals is namespace and frame.f_code.co_name == "<module>":
+            return binds_after(frame.f_code, name, frame.f_lasti)
+        frame = frame.f_back
+    return False
+
+
+def binds_after(code: CodeType, name: str, offset: int) -> bool:
+    """Whether code of a module may bind `name` once it has come to an offset."""
+    instructions = list(dis.get_instructions(code))
+    binding = [
+        i.offset
+        for i in instructions
+        if (i.opname in ("STORE_NAME", "DELETE_NAME", *_BINDS_GLOBAL) and i.argval == name)
+        or "IMPORT_STAR" in i.opname + i.argrepr
+    ]
+    loops = [
+        (i.argval, i.offset)
+        for i in instructions
+        if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval <= i.offset
+    ]
+    return any(
+        bound > offset or any(start <= bound and offset <= end for start, end in loops)
+        for bound in binding
+    )

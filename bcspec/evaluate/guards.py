@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir import Block, Edge, Function, Op, Value
+from ..errors import SpecializationError
+from ..ir import GENERATORS, Block, Edge, Function, Op, Value
 from ..knowledge import EntryGuard
 from .request import Request
 
@@ -34,28 +35,39 @@ def guard_entry(fn: Function, request: Request, guards: list[EntryGuard]) -> Non
 
     Args:
         fn: residual IR, changed in place.
-        request: names the generic function and the lengths declared for ``*args``.
+        request: names the generic function, the lengths declared for ``*args`` and the parameters
+            that are always one object.
         guards: flags to read; the residual is right while each ``is`` what was expected.
+
+    Raises:
+        SpecializationError: the function is a generator or coroutine, which cannot call the generic one
+            in its own place.
     """
-    if not guards and not request.lengths:
+    if not guards and not request.lengths and not request.identical:
         return
+    if fn.flags & GENERATORS:
+        raise SpecializationError(
+            f"{fn.qualname} ({fn.filename}:{fn.firstlineno}) is a generator or coroutine: nothing can "
+            "be read at the start of its call"
+        )
     pos = fn.prologue.get("RESUME")
     generic = Block(0)
     call_generic(_Builder(generic, pos, fn.code), fn, request)
     entry = fn.blocks[0]
-    tests = [("flag", guard) for guard in guards]
-    tests += [("length", item) for item in request.lengths.items()]  # type: ignore[misc]
+    tests: list[tuple[str, Any]] = [("object", item) for item in request.identical.items()]
+    tests += [("flag", guard) for guard in guards]
+    tests += [("length", item) for item in request.lengths.items()]
     chain: list[Block] = [Block(0) for _ in tests]
     for position, (kind, what) in enumerate(tests):
         block = chain[position]
         following = chain[position + 1] if position + 1 < len(chain) else entry
         builder = _Builder(block, pos, fn.code)
-        same = TESTS[kind](builder, what)
+        same = TESTS[kind](builder, fn, what)
         builder.end("branch", "false", (same,), [generic, following])
     fn.blocks = [*chain, *fn.blocks, generic]
 
 
-def flag_is_expected(b: _Builder, guard: EntryGuard) -> Value:
+def flag_is_expected(b: _Builder, fn: Function, guard: EntryGuard) -> Value:
     """``owner.attribute is expected``, or the same for what calling the attribute gives."""
     if guard.call:
         null = b.op("null")
@@ -69,10 +81,19 @@ def flag_is_expected(b: _Builder, guard: EntryGuard) -> Value:
     return same
 
 
-def length_is_expected(b: _Builder, item: tuple[str, int]) -> Value:
+def object_is_expected(b: _Builder, fn: Function, item: tuple[str, Any]) -> Value:
+    """Whether a parameter is the object that it always is."""
+    name, obj = item
+    value = load_argument(b, fn, name)
+    (expected,) = b.op("const", obj)
+    (same,) = b.op("is_op", 0, (value, expected))
+    return same
+
+
+def length_is_expected(b: _Builder, fn: Function, item: tuple[str, int]) -> Value:
     """Whether a tuple has the declared number of items."""
     name, length = item
-    (value,) = b.op("load", name)
+    value = load_argument(b, fn, name)
     (size,) = b.op("get_len", None, (value,))
     (expected,) = b.op("const", length)
     (same,) = b.op("compare_op", "==", (size, expected))
@@ -81,7 +102,11 @@ def length_is_expected(b: _Builder, item: tuple[str, int]) -> Value:
     return same
 
 
-TESTS: dict[str, Any] = {"flag": flag_is_expected, "length": length_is_expected}
+TESTS: dict[str, Any] = {
+    "object": object_is_expected,
+    "flag": flag_is_expected,
+    "length": length_is_expected,
+}
 
 
 def call_generic_block(block: Block, fn: Function, request: Request, variable: str) -> None:
@@ -104,27 +129,31 @@ def call_generic(b: _Builder, fn: Function, request: Request, variable: str | No
     base = request.function.__code__
     original = base.co_varnames[: base.co_argcount]
     if fixed or rest:
-        args = [load_argument(b, name, fixed) for name in original]
+        args = [argument(b, fn, name, fixed) for name in original]
         (listed,) = b.op("build_list", None, args)
         if fn.flags & 0x04:
-            (star,) = b.op("load", rest.pop(0))
+            star = load_argument(b, fn, rest.pop(0))
             b.op("list_extend", None, (listed, star), 0)
         (arguments,) = b.op("list_to_tuple", None, (listed,))
         keywords: list[Value] = []
         for name in [*kwonly, *(n for n in fixed if n not in original)]:
-            keywords += [b.op("const", name)[0], load_argument(b, name, fixed)]
+            keywords += [b.op("const", name)[0], argument(b, fn, name, fixed)]
         (table,) = b.op("build_map", None, keywords)
         if rest:
-            (extra,) = b.op("load", rest.pop(0))
+            extra = load_argument(b, fn, rest.pop(0))
             b.op("dict_update", None, (table, extra), 0)
         (result,) = b.op("call_ex", 1, (null, generic, arguments, table))
     else:
-        args = [load_argument(b, name, fixed) for name in (*positional, *kwonly)]
+        args = [argument(b, fn, name, fixed) for name in (*positional, *kwonly)]
         (result,) = b.op("call", tuple(kwonly), (null, generic, *args))
     b.end("return_value", None, (result,), [])
 
 
-def load_argument(b: _Builder, name: str, fixed: dict[str, Any]) -> Value:
-    if name in fixed:
-        return b.op("const", fixed[name])[0]
-    return b.op("load", name)[0]
+def argument(b: _Builder, fn: Function, name: str, fixed: dict[str, Any]) -> Value:
+    """What the generic function gets for a parameter."""
+    return b.op("const", fixed[name])[0] if name in fixed else load_argument(b, fn, name)
+
+
+def load_argument(b: _Builder, fn: Function, name: str) -> Value:
+    """The value of a parameter, which may be in a cell."""
+    return b.op("load_deref" if name in fn.cellvars else "load", name)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,29 @@ def drop_others(ev: Evaluator, used: list[Entry]) -> None:
     for entry in reversed(ev.grab()):
         if id(entry) not in kept:
             ev.discard(entry)
+
+
+#: Exception classes whose `__new__` may give an instance of another class.
+_UNSTEADY = (OSError, BaseExceptionGroup)
+
+
+def makes_exactly(cls: type) -> bool:
+    """Whether calling an exception class gives an instance of exactly that class."""
+    plain = issubclass(cls, BaseException) and type(cls) is type
+    return plain and not issubclass(cls, _UNSTEADY) and cls.__new__ in _BUILTIN_NEWS
+
+
+_BUILTIN_NEWS = {
+    cls.__new__
+    for cls in vars(builtins).values()
+    if isinstance(cls, type) and issubclass(cls, BaseException)
+}
+
+
+def can_delete(cls: type, name: str) -> bool:
+    """Whether deleting `name` of a plain instance just takes the value away."""
+    raw: Any = static_lookup(cls, name)
+    return isinstance(raw, MemberDescriptorType) or not hasattr(type(raw), "__delete__")
 
 
 def can_set(cls: type, name: str) -> bool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from .builtin_calls import ITERATION_MODELS, start_iteration
 from .domain import Const, Entry, Ref
-from .unfold import callee_of, can_unfold, start_generator
+from .generators import start_generator
+from .unfold import callee_of, can_unfold
 
 if TYPE_CHECKING:
     from .evaluator import Evaluator

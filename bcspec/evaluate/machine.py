@@ -12,110 +12,32 @@ followed and `cur` the residual block being filled.  Invariants:
 
 from __future__ import annotations
 
-from types import CellType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir import Block, Edge, Handler, Op, Value
-from .domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Frame, Own, Ref, State, Tmp, VObj
+from .conversion import NEVER_STOPS
+from .domain import (
+    MARKERS,
+    UNBOUND,
+    AVal,
+    Caught,
+    Const,
+    Dyn,
+    Entry,
+    Frame,
+    Ref,
+    State,
+    Tmp,
+    VObj,
+    perishable,
+)
+from .emission import UNSET, Emitter, Restart
 from .materialise import MATERIALISERS
 from .widening import describe
 
-if TYPE_CHECKING:
-    from .request import Request
 
-_UNSET = object()
-
-
-class Restart(Exception):
-    """Evaluation has to start again with one more thing that stays generic.
-
-    `demand` is added to the set of that `kind` in `bcspec.evaluate.request.Demands`.
-    """
-
-    def __init__(self, kind: str, demand: Any, why: str) -> None:
-        super().__init__(why)
-        self.kind = kind
-        self.demand = demand
-        self.why = why
-
-
-class Machine:
-    """State, emission, protection and materialisation."""
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.state = State([])
-        self.blocks: list[Block] = []
-        self.cur = Block(0)
-        self.protected: Any = _UNSET
-        self.landings: dict[Any, Block] = {}
-        self.pending: list[tuple[State, Block]] = []
-        self.freevars: dict[str, CellType] = {}
-        self.counter = 0
-        self.emitted = 0
-
-    # -- names -----------------------------------------------------------------------
-
-    def fresh_slot(self, hint: str) -> str:
-        """A slot name that nothing else uses."""
-        self.counter += 1
-        return f"{hint.split('.')[0]}.{self.counter}"
-
-    def new_ref(self, obj: VObj) -> Ref:
-        """Put a virtual object on the heap."""
-        self.counter += 1
-        self.state.heap[self.counter] = obj
-        return Ref(self.counter)
-
-    def generic_from_here(self, why: str) -> Restart:
-        """What to raise when the innermost unfolded function cannot be unfolded after all."""
-        frames = self.state.frames
-        if len(frames) == 1:
-            return Restart("refused", None, why)
-        return Restart("no_unfold", frames[-1].source.code, why)
-
-    # -- emission --------------------------------------------------------------------
-
-    def site(self) -> tuple[Any, Any]:
-        """Position and code object for what is emitted now.
-
-        Code from another file is reported at the place in the function's own file that led to it.
-        """
-        frames = self.state.frames
-        home = frames[0].source.code.co_filename
-        for frame in reversed(frames):
-            if frame.source.code.co_filename == home:
-                op = current_op(frame)
-                return op.pos, frame.source.code
-        return None, None
-
-    def emit(
-        self, name: str, arg: Any, operands: Any = (), results: int = 0, *, quiet: bool = True
-    ) -> tuple[Value, ...]:
-        """Append an operation that cannot raise (`emit_raising` is for those that can)."""
-        pos, code = self.site()
-        op = Op(name, arg, operands, [Value() for _ in range(results)], pos, code, quiet)
-        self.cur.ops.append(op)
-        self.emitted += 1
-        return op.results
-
-    def emit_prologue(self, name: str, arg: Any, operands: Any, results: int) -> tuple[Value, ...]:
-        """Append an operation before any frame exists."""
-        op = Op(name, arg, operands, [Value() for _ in range(results)], None, None)
-        self.cur.ops.append(op)
-        return op.results
-
-    def free_name(self, cell: CellType, name: str) -> str:
-        """The free variable of the residual function through which an existing cell is reached."""
-        for known, other in self.freevars.items():
-            if other is cell:
-                return known
-        unique = name
-        while unique in self.freevars or unique in self.request.function.__code__.co_cellvars:
-            self.counter += 1
-            unique = f"{name}.{self.counter}"
-        self.freevars[unique] = cell
-        return unique
+class Machine(Emitter):
+    """The hand, slots and deaths, protection and materialisation."""
 
     def emit_raising(
         self, name: str, arg: Any, kept: list[Value], results: int
@@ -124,7 +46,7 @@ class Machine:
 
         `kept` are values of the top frame's environment that the operation only looks at.
         """
-        self.protect()
+        self.protect(name)
         operands = self.kept_temps(kept) + self.hand_temps()
         self.state.hand.clear()
         return self.emit(name, arg, operands, results, quiet=False)
@@ -135,25 +57,6 @@ class Machine:
 
     def hand_temps(self) -> list[Value]:
         return [self.value_of(entry) for entry in self.state.hand]
-
-    @staticmethod
-    def value_of(entry: Entry) -> Value:
-        assert entry.temp is not None
-        return entry.temp
-
-    def const_entry(self, obj: Any) -> Entry:
-        """A known object, pushed in source order (deleted later when it is not needed)."""
-        (value,) = self.emit_const(obj)
-        return Entry(Const(obj), value)
-
-    def emit_const(self, obj: Any) -> tuple[Value, ...]:
-        """Push a known object.  Without assumptions there are no cells: slices are built."""
-        if type(obj) is CellType:
-            return self.emit("load_closure", self.free_name(obj, "cell"), (), 1)
-        if type(obj) is not slice or self.request.assume:
-            return self.emit("const", obj, (), 1)
-        parts = [self.emit("const", part, (), 1)[0] for part in (obj.start, obj.stop, obj.step)]
-        return self.emit("build_slice", None, parts, 1)
 
     # -- the hand --------------------------------------------------------------------
 
@@ -179,6 +82,8 @@ class Machine:
     def discard(self, entry: Entry) -> None:
         """Let go of an entry that no residual operation wants."""
         if entry.temp is not None:
+            if isinstance(entry.aval, Tmp):
+                self.check_handled()
             self.emit("drop", None, (entry.temp,))
         elif isinstance(entry.aval, Ref):
             obj = self.state.heap[entry.aval.id]
@@ -233,17 +138,6 @@ class Machine:
         self.realise(len(self.state.hand) - 1)
         frame.env[value] = self.state.hand.pop()
 
-    def load(self, aval: AVal) -> tuple[Value, ...]:
-        """Emit what puts a constant, NULL or a slot on the stack."""
-        if isinstance(aval, Const):
-            return self.emit_const(aval.obj)
-        if isinstance(aval, Dyn):
-            return self.emit("load", aval.slot, (), 1)
-        if isinstance(aval, Own):
-            return self.emit("load_closure", aval.name, (), 1)
-        assert aval is NULL, aval
-        return self.emit("null", None, (), 1)
-
     # -- slots -----------------------------------------------------------------------
 
     def is_held(self, slot: str) -> bool:
@@ -255,16 +149,42 @@ class Machine:
 
     def release(self, slot: str) -> None:
         """Delete a bound slot."""
+        self.check_handled()
         self.emit("clear" if self.state.bound.pop(slot) else "delete", slot)
 
     def collect(self) -> None:
         """Delete every slot that nothing mentions any more, and forget dead virtual objects."""
         state = self.state
         slots, refs = state.reach()
-        if len(refs) != len(state.heap):
-            state.heap = {number: obj for number, obj in state.heap.items() if number in refs}
+        self.forget_others(refs)
         for slot in [slot for slot in state.bound if slot not in slots]:
             self.release(slot)
+
+    def forget_others(self, refs: set[int]) -> None:
+        """Forget the virtual objects that are not among `refs`: they are dead."""
+        state = self.state
+        if len(refs) == len(state.heap):
+            return
+        for number, obj in state.heap.items():
+            if number not in refs and perishable(obj):
+                raise self.would_run_at_death(obj)
+        state.heap = {number: obj for number, obj in state.heap.items() if number in refs}
+
+    def would_run_at_death(self, generator: VObj) -> Restart:
+        return Restart(
+            "no_unfold", generator.tag.code, "a generator dies while it waits in a protected block"
+        )
+
+    def check_survivors(self, state: State | None) -> None:
+        """No suspended generator with code to run may die on the way to `state` (None: all die)."""
+        waiting = [(number, obj) for number, obj in self.state.heap.items() if perishable(obj)]
+        if not waiting:
+            return
+        alive = state.reach()[1] if state is not None else set()
+        held = self.state.reach()[1]
+        for number, obj in waiting:
+            if number in held and number not in alive:
+                raise self.would_run_at_death(obj)
 
     def to_slot(self, entry: Entry, hint: str) -> AVal:
         """Turn an entry into an abstract value that may be held anywhere: a temporary is stored."""
@@ -282,6 +202,7 @@ class Machine:
     def store(self, slot: str, value: Value) -> None:
         self.emit("store", slot, (value,))
         self.state.bound[slot] = False
+        self.type_facts = {v: fact for v, fact in self.type_facts.items() if fact.slot != slot}
 
     # -- virtual objects -------------------------------------------------------------
 
@@ -298,7 +219,7 @@ class Machine:
     def settle(self, ref: Ref) -> None:
         """Move the items of a just-built container from the stack into slots."""
         obj = self.state.heap[ref.id]
-        if not any(isinstance(kid, Tmp) for kid in obj.kids):
+        if Tmp not in map(type, obj.kids):
             return
         kids = list(obj.kids)
         for index in reversed(range(len(kids))):
@@ -308,7 +229,8 @@ class Machine:
         self.state.heap[ref.id] = obj.with_kids(tuple(kids))
 
     def settle_all(self) -> None:
-        for number in list(self.state.heap):
+        unsettled = [n for n, obj in self.state.heap.items() if Tmp in map(type, obj.kids)]
+        for number in unsettled:
             self.settle(Ref(number))
 
     def materialise_hand(self, index: int) -> None:
@@ -326,8 +248,7 @@ class Machine:
         self.collect_refs()
 
     def collect_refs(self) -> None:
-        refs = self.state.reach()[1]
-        self.state.heap = {n: obj for n, obj in self.state.heap.items() if n in refs}
+        self.forget_others(self.state.reach()[1])
 
     def materialise(self, ref: Ref) -> None:
         """Build a virtual object that something other than the hand holds; it moves to a slot."""
@@ -347,41 +268,53 @@ class Machine:
 
     # -- protection ------------------------------------------------------------------
 
-    def find_handler(self) -> tuple[int, Handler] | None:
-        """The innermost frame whose current block has a handler."""
+    def find_handler(self, name: str = "") -> tuple[int, Handler] | None:
+        """The innermost frame where an exception of the operation `name` is handled."""
         frames = self.state.frames
-        for depth in range(len(frames) - 1, -1, -1):
-            handler = frames[depth].block.handler
-            if handler is not None:
-                return depth, handler
-        return None
+        for depth in range(len(frames) - 1, 0, -1):
+            source = frames[depth].source
+            handler = source.handler_of(frames[depth].block)
+            if handler is None or (handler is source.conversion and name in NEVER_STOPS):
+                continue
+            return depth, handler
+        outermost = frames[0].block.handler
+        return (0, outermost) if outermost is not None else None
 
-    def protect(self) -> None:
+    def check_handled(self) -> None:
+        """Code that could look at the exception being handled needs a real one."""
+        for number, obj in self.state.heap.items():
+            if obj.kind == "handled" and number in self.state.reach()[1]:
+                raise Restart("real_raises", obj.tag, "an exception is looked at")
+
+    def protect(self, name: str = "") -> None:
         """Make sure that an exception raised by the next operation goes where it should.
 
         A residual block has one handler.  If the state that the handler would see differs from
         what an earlier operation of the block needs, a new block begins.
         """
-        found = self.find_handler()
+        self.check_handled()
+        found = self.find_handler(name)
         if found is None:
-            if self.protected is not _UNSET and self.protected is not None:
+            self.check_survivors(None)
+            if self.protected is not UNSET and self.protected is not None:
                 self.cut()
             self.protected = None
             return
         depth, handler = found
-        self.state.forks += 1
+        if handler is not self.state.frames[depth].source.conversion:
+            self.state.forks += 1  # what is around a generator raises again: nothing forks there
         self.settle_all()
         prefix = self.prefix_temps(depth, handler)
         if tuple(self.cur.params[: len(prefix)]) != tuple(prefix):
             self.cut()
             prefix = self.prefix_temps(depth, handler)
         target = self.landing(depth, handler)
-        if self.protected is _UNSET:
+        if self.protected is UNSET:
             self.cur.handler = Handler(target, tuple(prefix), handler.lasti)
             self.protected = target
         elif self.protected is not target:
             self.cut()
-            self.protect()
+            self.protect(name)
 
     def prefix_entries(self, depth: int, handler: Handler) -> list[Entry]:
         """Entries that are still on the stack when the handler of frame `depth` begins."""
@@ -397,9 +330,10 @@ class Machine:
         """The residual block where the handler of frame `depth` begins in the present state."""
         state = self.state.copy()
         state.hand.clear()
-        del state.frames[depth + 1 :]
+        state.leave_frames(depth)
         frame = state.frames[depth]
         frame.env = {value: frame.env[value] for value in handler.args}
+        self.check_survivors(state)
         block = Block(0)
         for lower in state.frames:
             for value, entry in lower.env.items():
@@ -409,7 +343,8 @@ class Machine:
         params = handler.target.params
         extra = [Value() for _ in range(len(params) - len(values))]
         block.params.extend(extra)
-        values += [Entry(Tmp(value), value) for value in extra]
+        types: list[type | None] = [None] * (len(extra) - 1) + [Caught]
+        values += [Entry(Tmp(v, t), v) for v, t in zip(extra, types, strict=True)]
         frame.env = dict(zip(params, values, strict=True))
         state.forks += 1
         key = (describe(state, exact=True), tuple(sorted(state.bound)))
@@ -421,36 +356,6 @@ class Machine:
 
     # -- residual blocks -------------------------------------------------------------
 
-    def strip(self) -> None:
-        """Drop values that were pushed ahead but can be loaded again where they are wanted."""
-        for frame in self.state.frames:
-            for value, entry in frame.env.items():
-                if entry.temp is not None and not isinstance(entry.aval, Tmp):
-                    self.emit("drop", None, (entry.temp,))
-                    frame.env[value] = Entry(entry.aval)
-
-    def physical(self) -> list[Value]:
-        """The physical operand stack, bottom first."""
-        frames = self.state.frames
-        entries = [entry for frame in frames for entry in frame.env.values()]
-        return [e.temp for e in entries + self.state.hand if e.temp is not None]
-
-    def reparam(self, state: State, block: Block) -> None:
-        """Make `state` refer to fresh parameters of `block` instead of the values passed to it."""
-
-        def renew(entry: Entry) -> Entry:
-            if entry.temp is None:
-                return entry
-            value = Value()
-            block.params.append(value)
-            aval = entry.aval
-            return Entry(Tmp(value, aval.type) if isinstance(aval, Tmp) else aval, value)
-
-        for frame in state.frames:
-            for value, entry in frame.env.items():
-                frame.env[value] = renew(entry)
-        state.hand[:] = [renew(entry) for entry in state.hand]
-
     def cut(self) -> None:
         """Go on in a new residual block."""
         self.settle_all()
@@ -460,21 +365,6 @@ class Machine:
         self.finish("jump", None, (), [Edge(block, tuple(args))])
         self.reparam(self.state, block)
         self.start(block)
-
-    def start(self, block: Block) -> None:
-        """Fill `block` from now on."""
-        self.blocks.append(block)
-        self.cur = block
-        self.protected = _UNSET
-
-    def finish(self, name: str, arg: Any, operands: Any, edges: list[Edge], results: int = 0) -> Op:
-        """End the residual block."""
-        pos, code = self.site()
-        op = Op(name, arg, operands, [Value() for _ in range(results)], pos, code)
-        self.cur.term = op
-        self.cur.edges = edges
-        self.emitted += 1
-        return op
 
 
 def landed(entry: Entry, block: Block) -> Entry:
@@ -486,19 +376,20 @@ def landed(entry: Entry, block: Block) -> Entry:
     return Entry(Tmp(value, entry.aval.type), value)
 
 
-def current_op(frame: Frame) -> Op:
-    """The operation that a frame is evaluating."""
-    ops = frame.block.ops
-    index = frame.index - 1
-    op = ops[index] if 0 <= index < len(ops) else frame.block.term
-    assert op is not None
-    return op
-
-
 def known_type(aval: AVal) -> type | None:
     """The exact type of what `aval` stands for, if known."""
     if isinstance(aval, Const):
         return type(aval.obj)
     if isinstance(aval, (Dyn, Tmp)):
-        return aval.type
+        return aval.type if aval.type not in MARKERS else None
     return None
+
+
+def never_none(aval: AVal) -> bool:
+    """Whether `aval` is certainly not None."""
+    if isinstance(aval, Const):
+        return aval.obj is not None
+    if isinstance(aval, (Dyn, Tmp)):
+        exact = known_type(aval)
+        return aval.type is Caught or (exact is not None and exact is not type(None))
+    return isinstance(aval, Ref)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
+from ..ir.ops import CLOSURE, FUNCTION_PARTS
 from .domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Own, Ref, Tmp, VObj
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _cell(m: Machine, index: int, ref: Ref, shared: bool) -> None:
 
     The object is shared before its content is stored, since the content may lead back to it.
     """
-    from .machine import Restart
+    from .emission import Restart
 
     obj = m.state.heap[ref.id]
     name, depth = obj.tag
@@ -107,11 +108,12 @@ def _cell(m: Machine, index: int, ref: Ref, shared: bool) -> None:
 
 def _function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
     obj = m.state.heap[ref.id]
-    for cell in obj.kids[3:]:
+    cells = obj.kids[len(FUNCTION_PARTS) :]
+    for cell in cells:
         _touch_cell(m, cell)
     own = obj.tag.globals.obj is m.request.function.__globals__
     # MAKE_FUNCTION trusts its closure: only cells that the interpreter made go there.
-    trusted = not m.request.assume or all(isinstance(c, (Own, Const)) for c in obj.kids[3:])
+    trusted = not m.request.assume or all(isinstance(c, (Own, Const)) for c in cells)
     (_make_function if own and trusted else _construct_function)(m, index, ref, shared)
     _done(m, index, ref, shared, types.FunctionType)
 
@@ -119,14 +121,14 @@ def _function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
 def _make_function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
     """MAKE_FUNCTION, which takes the globals of the residual function."""
     code = m.state.heap[ref.id].tag.code.obj
-    defaults, kwdefaults, annotations, *cells = _kids(m, ref, shared)
-    optional = (defaults, kwdefaults, annotations)
-    parts = [part for part in optional if part is not UNBOUND]
-    flags = sum(1 << bit for bit, part in enumerate(optional) if part is not UNBOUND)
+    kids = _kids(m, ref, shared)
+    cells = list(kids[len(FUNCTION_PARTS) :])
+    given = {bit: part for bit, part in zip(FUNCTION_PARTS, kids) if part is not UNBOUND}
+    parts, flags = list(given.values()), sum(given)
     _spread(m, index, parts)
     count = len(parts)
     if cells:
-        flags |= 8
+        flags |= CLOSURE
         m.state.hand.insert(index + count, Entry(UNBOUND))
         _tuple_of(m, index + count, cells)
         count += 1
@@ -138,15 +140,16 @@ def _make_function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
 def _construct_function(m: Machine, index: int, ref: Ref, shared: bool) -> None:
     """A function of another module: its constructor takes the globals."""
     tag = m.state.heap[ref.id].tag
-    defaults, kwdefaults, annotations, *cells = _kids(m, ref, shared)
+    defaults, kwdefaults, annotations, annotate, *cells = _kids(m, ref, shared)
     code = tag.code.obj
     parts: list[AVal] = [Const(code), Const(tag.globals.obj), Const(code.co_name)]
     parts.append(Const(None) if defaults is UNBOUND else defaults)
     parts.append(m.new_ref(VObj("tuple", None, tuple(cells))) if cells else Const(None))
-    if kwdefaults is UNBOUND and annotations is UNBOUND:
+    rest = (kwdefaults, annotations, annotate)
+    if all(part is UNBOUND for part in rest):
         _call(m, index, types.FunctionType, parts, types.FunctionType)
         return
-    parts += [Const(None) if part is UNBOUND else part for part in (kwdefaults, annotations)]
+    parts += [Const(None) if part is UNBOUND else part for part in rest]
     _call(m, index, annotated_function, parts, types.FunctionType)
 
 
@@ -158,16 +161,20 @@ def annotated_function(
     closure: tuple[types.CellType, ...] | None,
     kwdefaults: dict[str, Any] | None,
     annotations: tuple[Any, ...] | None,
+    annotate: Any,
 ) -> types.FunctionType:
     """What residual code calls to make a function of another module with all that it has.
 
     Args:
         annotations: names and values in turn, as MAKE_FUNCTION takes them.
+        annotate: the function that gives them, where the version has one.
     """
     function = types.FunctionType(code, namespace, name, defaults, closure)
     function.__kwdefaults__ = kwdefaults
     if annotations is not None:
         function.__annotations__ = dict(zip(annotations[::2], annotations[1::2]))
+    if annotate is not None:
+        function.__annotate__ = annotate  # type: ignore[attr-defined]
     return function
 
 
@@ -178,7 +185,7 @@ def _tuple_of(m: Machine, index: int, parts: list[AVal]) -> None:
 
 def _touch_cell(m: Machine, cell: AVal) -> None:
     """Cells of the function itself are made real by a restart before anything is built."""
-    from .machine import Restart
+    from .emission import Restart
 
     if isinstance(cell, Ref):
         name, depth = m.state.heap[cell.id].tag
@@ -258,11 +265,27 @@ def _instance(m: Machine, index: int, ref: Ref, shared: bool) -> None:
 
 
 def _generator(m: Machine, index: int, ref: Ref, shared: bool) -> None:
-    from .machine import Restart
+    from .emission import Restart
 
     tag = m.state.heap[ref.id].tag
     code = getattr(tag, "code", tag)
     raise Restart("no_unfold", code, "a generator escapes after it was started")
+
+
+def _class(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    """The class of a caught exception."""
+    kids = _kids(m, ref, shared)
+    _call(m, index, type, list(kids), None)
+    _done(m, index, ref, shared, None)
+
+
+def _exception(m: Machine, index: int, ref: Ref, shared: bool) -> None:
+    """It has to be raised for real: that gives it a traceback and a context."""
+    from .emission import Restart
+
+    obj = m.state.heap[ref.id]
+    point = obj.tag[1] if obj.kind == "exception" else obj.tag
+    raise Restart("real_raises", point, "an exception is looked at")
 
 
 def _gencall(m: Machine, index: int, ref: Ref, shared: bool) -> None:
@@ -288,5 +311,9 @@ MATERIALISERS: dict[str, Any] = {
     "instance": _instance,
     "generator": _generator,
     "running": _generator,
+    "finished": _generator,
     "gencall": _gencall,
+    "class": _class,
+    "exception": _exception,
+    "handled": _exception,
 }

@@ -52,4 +52,51 @@ def enumerate_(iterable, start=0):
 
 def map_(function, iterable):
     for item in iterable:
-        yield function(item)
+        try:
+            result = function(item)
+        except StopIteration:  # the loop cannot tell whose it is
+            return
+        yield result
+        del result
+
+
+def raise_(error):
+    """What `throw` does with an exception: its context stays."""
+    context = error.__context__
+    try:
+        raise error
+    except BaseException:
+        error.__context__ = context
+        raise
+
+
+def close_(generator):
+    try:
+        generator.throw(GeneratorExit())
+    except (GeneratorExit, StopIteration):
+        return
+    raise RuntimeError("generator ignored GeneratorExit")
+
+
+def close_with_value(generator):
+    try:
+        generator.throw(GeneratorExit())
+    except GeneratorExit:
+        return
+    except StopIteration as stop:
+        return stop.value
+    raise RuntimeError("generator ignored GeneratorExit")
+
+
+def _answers_close():
+    try:
+        yield
+    except GeneratorExit:
+        return True
+
+
+def close_model():
+    """What `close` does in the running interpreter: some versions give what the generator returns."""
+    generator = _answers_close()
+    next(generator)
+    return close_with_value if generator.close() else close_

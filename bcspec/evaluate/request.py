@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from ..knowledge import Knowledge
+from ..knowledge import Established, Knowledge
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Demands:
     """What earlier evaluations of the same request found out the hard way."""
 
     real_cells: set[str] = field(default_factory=set)
+    real_raises: set[Any] = field(default_factory=set)
     no_unfold: dict[CodeType, str] = field(default_factory=dict)
     widened: dict[Any, dict[Any, bool]] = field(default_factory=dict)
     rounds: int = 0
@@ -53,7 +54,9 @@ class Request:
         constants: parameters with a fixed value; the residual function lacks them.
         types: exact types declared for parameters.
         lengths: number of items declared for a ``*args`` parameter (checked at each call).
+        identical: parameters that are always one object (checked at each call).
         knowledge: what is declared.
+        established: calls that need not be made wherever the residual function gets to them.
         assume: whether globals, builtins and class attributes may be assumed (and watched).
         limits: bounds.
         demands: filled by restarts.
@@ -63,7 +66,9 @@ class Request:
     constants: dict[str, Any] = field(default_factory=dict)
     types: dict[str, type] = field(default_factory=dict)
     lengths: dict[str, int] = field(default_factory=dict)
+    identical: dict[str, Any] = field(default_factory=dict)
     knowledge: Knowledge = field(default_factory=Knowledge)
+    established: tuple[Established, ...] = ()
     assume: bool = True
     limits: Limits = field(default_factory=Limits)
     demands: Demands = field(default_factory=Demands)
@@ -86,6 +91,11 @@ class Assumption:
     name: str
     value: Any
     reason: str
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether a change is noticed: what a class defines is meant to be watched, but is not yet."""
+        return self.kind == "watched" and isinstance(self.subject, ModuleType)
 
 
 @dataclass(frozen=True, slots=True)

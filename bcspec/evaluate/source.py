@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import CodeType
 
-from ..ir import Block, Function
+from ..ir import Block, Function, Handler
 from ..lift import lift
+from .conversion import conversion
 
 #: Names whose mention means that a function looks at frames, or at its own locals.
 FRAME_OBSERVERS: frozenset[str] = frozenset(
@@ -28,37 +29,58 @@ class Source:
 
     Attributes:
         fn: the IR.
+        local_names: its variables, in a fixed order.
         live: for each block the locals that may still be read at its start.
         joins: blocks with several ways in (normal edges).
         order: position of each block in reverse postorder: what leads to it comes before it.
         observes_frames: it names something that looks at frames or locals.
-        yields: it has a `yield_value` operation.
+        yields: the number of `yield_value` operations.
         returns: the number of `return_value` operations.
         size: the number of operations.
         groups: it has ``except*``, whose list of exceptions the interpreter trusts.
         remade: cell variables that get another cell while the function runs.
         unread: locals that are never read: they are there for whoever looks at the frame.
+        conversion: what is around the whole body of a generator when it is unfolded.
     """
 
     def __init__(self, code: CodeType) -> None:
         fn = lift(code)
         self.fn: Function = fn
         self.code = code
+        self.local_names = (*fn.varnames, *fn.shadows)
         self.joins = {block for block, preds in fn.predecessors().items() if len(preds) > 1}
         self.handlers = {block.handler.target for block in fn.blocks if block.handler is not None}
         self.live = _liveness(fn)
         self.order = _reverse_postorder(fn)
+        self.conversion, self._converting = self._convert()
         names = [op.name for block in fn.blocks for op in block.all_ops()]
         self.size = len(names)
         self.groups = "prep_reraise_star" in names
         read = {op.arg for block in fn.blocks for op in block.ops if op.name in _USES}
         self.unread = frozenset(fn.varnames) - read
         self.returns = names.count("return_value")
-        self.yields = "yield_value" in names or "send" in names
+        self.yields = names.count("yield_value")
         self.observes_frames = looks_at_frames(code)
         ops = [op for block in fn.blocks for op in block.ops]
         self.remade = frozenset(op.arg for op in ops if op.name in ("make_cell", "load_clear_cell"))
         self.uses_names = not _NAMESPACE_OPS.isdisjoint(names)
+
+    def _convert(self) -> tuple[Handler | None, frozenset[Block]]:
+        handler, blocks = conversion(self.fn)
+        for number, block in enumerate(blocks, len(self.order)):
+            self.order[block] = number
+            self.live[block] = frozenset()
+            if block.handler is not None:
+                self.handlers.add(block.handler.target)
+        if handler is not None:
+            self.handlers.add(handler.target)
+        return handler, frozenset(blocks)
+
+    def handler_of(self, block: Block) -> Handler | None:
+        """Where an exception in `block` goes when the function is unfolded."""
+        if block.handler is None and block not in self._converting:
+            return self.conversion
+        return block.handler
 
     @property
     def is_suspendable(self) -> bool:

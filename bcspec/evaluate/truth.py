@@ -24,7 +24,7 @@ def truth_of(ev: Evaluator, aval: AVal) -> bool | None:
             return bool(obj.kids)
         if obj.kind == "instance":
             return True if always_true(obj.tag[0].obj) else None
-        return True
+        return True if obj.kind != "class" else None
     exact = known_type(aval)
     return True if exact is not None and always_true(exact) else None
 

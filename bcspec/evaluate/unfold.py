@@ -12,8 +12,9 @@ import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..ir.ops import FUNCTION_PARTS
 from .attributes import static_lookup
-from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, FrameTag, Hold, Ref, Tmp, VObj
+from .domain import UNBOUND, AVal, Cells, Const, Dyn, Entry, Frame, Hold, Tmp, VObj
 from .source import Source, source_of
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def with_lead(callee: Callee | None, lead: list[AVal], keywords: dict[str, AVal]
 
 def virtual_callee(ev: Evaluator, obj: VObj) -> Callee | None:
     """A closure made on this path."""
-    defaults, kwdefaults, _, *cells = obj.kids
+    defaults, kwdefaults = obj.kids[:2]
+    cells = obj.kids[len(FUNCTION_PARTS) :]
     positional: tuple[AVal, ...] = ()
     if defaults is not UNBOUND:
         found = sequence_items(ev, defaults)
@@ -117,6 +119,10 @@ def sequence_items(ev: Evaluator, aval: AVal) -> list[AVal] | None:
     return list(obj.kids) if obj is not None else None
 
 
+#: What these do takes long, happens seldom, and depends on who calls.
+OUTLINED_MODULES = frozenset({"logging", "traceback", "warnings", "inspect", "linecache"})
+
+
 def refusal(ev: Evaluator, callee: Callee) -> str | None:
     """Why a known function must stay a call, or None."""
     request = ev.request
@@ -125,7 +131,10 @@ def refusal(ev: Evaluator, callee: Callee) -> str | None:
     declared = request.knowledge.no_unfold
     if callee.function is not None and callee.function in declared:
         return declared[callee.function]
-    name = f"{callee.globals.get('__name__')}.{callee.code.co_qualname}"
+    module = callee.globals.get("__name__")
+    if module in OUTLINED_MODULES:
+        return f"{module} is for unusual paths"
+    name = f"{module}.{callee.code.co_qualname}"
     if name in request.knowledge.outlined:
         return request.knowledge.outlined[name]
     if getattr(callee.function, "__bcspec_no_unfold__", False):
@@ -241,7 +250,7 @@ def unfold(
         index=0,
         locals=locals_,
         env={},
-        cells=make_cells(ev, source, locals_, callee.cells, depth),
+        cells=Cells(make_cells(ev, source, locals_, callee.cells, depth)),
         globals=callee.globals,
         cont=cont,
         held=held,
@@ -301,60 +310,3 @@ def make_cells(
         content = locals_.pop(name, UNBOUND)
         cells[name] = ev.new_ref(VObj("cell", (name, depth), (content,)))
     return cells
-
-
-# -- generators ----------------------------------------------------------------------
-
-
-def start_generator(ev: Evaluator, callee: Callee, binding: Binding) -> Ref:
-    """The virtual generator that a call makes: a frame that has not begun."""
-    source = source_of(callee.code)
-    depth = len(ev.state.frames)
-    locals_ = place_arguments(ev, source, binding, depth)
-    cells = make_cells(ev, source, locals_, callee.cells, depth)
-    frame = Frame(source, source.fn.blocks[0], 0, locals_, {}, cells, callee.globals)
-    ev.state.frames.append(frame)
-    return ev.new_ref(suspend_frame(ev))
-
-
-def suspend_frame(ev: Evaluator) -> VObj:
-    """Take the top frame off and pack it into a virtual generator."""
-    frame = ev.state.top
-    for value, entry in list(frame.env.items()):
-        frame.env[value] = Entry(ev.to_slot(entry, "gen"))
-    ev.state.frames.pop()
-    tag = FrameTag(
-        frame.source.code,
-        frame.block,
-        frame.index,
-        tuple(frame.locals),
-        tuple(frame.env),
-        tuple(frame.cells),
-        Hold(frame.globals),
-    )
-    kids = (
-        *frame.locals.values(),
-        *(entry.aval for entry in frame.env.values()),
-        *frame.cells.values(),
-    )
-    return VObj("generator", tag, kids)
-
-
-def restore_frame(ev: Evaluator, generator: VObj) -> Frame:
-    """The frame of a suspended generator, ready to go on: a resumed `yield` gives None."""
-    tag: FrameTag = generator.tag
-    kids = iter(generator.kids)
-    source = source_of(tag.code)
-    frame = Frame(
-        source=source,
-        block=tag.block,
-        index=tag.index,
-        locals={name: next(kids) for name in tag.names},
-        env={value: Entry(next(kids)) for value in tag.values},
-        cells={name: next(kids) for name in tag.cells},
-        globals=tag.globals.obj,
-    )
-    if tag.index > 0:
-        op = tag.block.ops[tag.index - 1]
-        frame.env[op.results[0]] = Entry(Const(None))
-    return frame

@@ -14,7 +14,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..ir import Value
-from .domain import UNBOUND, AVal, Const, Dyn, Entry, Frame, Ref, Saved, State, Tmp, const_key
+from .domain import (
+    UNBOUND,
+    AVal,
+    Const,
+    Dyn,
+    Entry,
+    Frame,
+    Ref,
+    Saved,
+    State,
+    Tmp,
+    const_key,
+)
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -24,13 +36,16 @@ Description = dict[Path, Any]
 
 
 def places(state: State) -> Iterator[tuple[Path, AVal]]:
-    """The top-level places of a state, in a fixed order."""
+    """The top-level places of a state, in a fixed order; unbound variables are left out."""
     for number, frame in enumerate(state.frames):
-        for name in (*frame.source.fn.varnames, *frame.source.fn.shadows):
-            yield (number, "L", name), frame.locals.get(name, UNBOUND)
+        bound = frame.locals
+        for name in frame.source.local_names:
+            aval = bound.get(name, UNBOUND)
+            if aval is not UNBOUND:
+                yield (number, "L", name), aval
         for position, entry in enumerate(frame.env.values()):
             yield (number, "E", position), entry.aval
-        for name, aval in frame.cells.items():
+        for name, aval in frame.cells.varying.items():
             yield (number, "C", name), aval
         for position, aval in enumerate(frame.held):
             yield (number, "H", position), aval
@@ -49,22 +64,22 @@ def describe(state: State, exact: bool = False) -> Any:
     result: Description = {}
     first_slot: dict[str, Path] = {}
     first_ref: dict[int, Path] = {}
+    heap = state.heap
 
     def visit(path: Path, aval: AVal) -> None:
-        if isinstance(aval, Const):
-            result[path] = ("c", const_key(aval.obj))
-        elif isinstance(aval, Dyn):
+        describer = DESCRIBERS.get(type(aval))
+        if describer is not None:
+            result[path] = describer(aval)
+        elif type(aval) is Dyn:
             name = aval.slot if exact else first_slot.setdefault(aval.slot, path)
             result[path] = ("d", name, aval.type, aval.maybe)
-        elif isinstance(aval, Tmp):
-            result[path] = ("t", aval.type)
-        elif isinstance(aval, Ref):
+        elif type(aval) is Ref:
             seen = first_ref.get(aval.id)
             if seen is not None:
                 result[path] = ("r", seen)
                 return
             first_ref[aval.id] = path
-            obj = state.heap[aval.id]
+            obj = heap[aval.id]
             result[path] = ("o", obj.kind, obj.tag, len(obj.kids))
             for index, kid in enumerate(obj.kids):
                 visit((*path, index), kid)
@@ -73,16 +88,26 @@ def describe(state: State, exact: bool = False) -> Any:
 
     for path, aval in places(state):
         visit(path, aval)
+    for number, frame in enumerate(state.frames):
+        if frame.cells.fixed:
+            result[number, "C"] = frame.cells.fixed
     if exact:
         return (control_point(state), tuple(result.items()))
     return result
+
+
+#: Descriptions that do not depend on where else a value is mentioned.
+DESCRIBERS: dict[type, Any] = {
+    Const: lambda aval: ("c", const_key(aval.obj)),
+    Tmp: lambda aval: ("t", aval.type),
+}
 
 
 def control_point(state: State) -> tuple[Any, ...]:
     """Where control is: code, block, operation and continuation of every frame.
 
     The positions of known iterators count as control: each round of an unrolled loop is a point of
-    its own.
+    its own.  So do virtual exceptions: where one is handled is not where real ones are.
     """
     return tuple(
         (frame.source.code, frame.block, frame.index, frame.cont, *rounds(state, frame))
@@ -91,7 +116,7 @@ def control_point(state: State) -> tuple[Any, ...]:
 
 
 def rounds(state: State, frame: Frame) -> Iterator[Any]:
-    """Positions of the iterators on the operand stack of a frame."""
+    """Positions of the iterators, and virtual exceptions, on the operand stack of a frame."""
     for entry in frame.env.values():
         yield from positions(state, entry.aval)
 
@@ -101,7 +126,7 @@ def positions(state: State, aval: AVal) -> Iterator[Any]:
     if not isinstance(aval, Ref):
         return
     obj = state.heap[aval.id]
-    if obj.kind in ("iterator", "zipped"):
+    if obj.kind in ("iterator", "zipped", "exception", "handled"):
         yield obj.tag
     elif obj.kind == "generator":
         for kid in obj.kids:
@@ -112,11 +137,20 @@ def differences(old: Description, new: Description) -> list[Path]:
     """The topmost paths at which two descriptions of one point differ."""
     found: list[Path] = []
     for path in [*old, *(path for path in new if path not in old)]:
-        if old.get(path) == new.get(path):
+        one, two = at_path(old, path), at_path(new, path)
+        if one == two:
             continue
-        if not any(path[: len(above)] == above for above in found):
+        if len(path) == 2:  # constant cells
+            names = {name for name, _ in set(one or ()) ^ set(two or ())}
+            found += [place for name in sorted(names) if (place := (*path, name)) not in found]
+        elif not any(path[: len(above)] == above for above in found):
             found.append(path)
     return found
+
+
+def at_path(description: Description, path: Path) -> Any:
+    """What a description says of a path: of variables it names only those that are bound."""
+    return description.get(path, UNBOUND if path[1] == "L" and len(path) == 3 else None)
 
 
 def at(state: State, path: Path) -> AVal | None:
@@ -153,7 +187,7 @@ def put(state: State, path: Path, new: AVal) -> None:
     elif area == "L":
         frame.locals[name] = new
     elif area == "C":
-        frame.cells[name] = new
+        frame.cells = frame.cells.with_cell(name, new)
     elif area == "E":
         value = list(frame.env)[name]
         temp = new.value if isinstance(new, Tmp) else None

@@ -72,6 +72,8 @@ class Op:
     @property
     def keeps(self) -> int:
         """How many operands, from the left, are only looked at (`reraise` keeps its lasti)."""
+        if self.name == "with_except_start":
+            return len(self.operands)
         return len(self.operands) - 1 if self.name == "reraise" else OPS[self.name].keeps
 
     @property

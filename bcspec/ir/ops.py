@@ -57,6 +57,7 @@ def _table() -> dict[str, OpSpec]:
     ops("store_deref", 1, 0, raises=False)
     ops("store_global store_name import_star print_expr delete_attr", 1, 0)
     ops("load_build_class load_assertion_error", 0, 1, raises=False)
+    ops("load_common_constant", 0, 1, raises=False, pure=True)  # a builtin, by its first name
     # A comprehension in the frame around it: `load_clear` takes a local that may be unbound off its
     # slot (the result may be NULL, and `store` puts it back); the same for a whole cell.
     ops("load_clear load_clear_cell", 0, 1, raises=False)
@@ -85,6 +86,10 @@ def _table() -> dict[str, OpSpec]:
     ops("unpack_sequence unpack_ex", 1, None)
     ops("format_value", None, 1)
     ops("convert_value to_bool", 1, 1)
+    # Template strings: value, text of the expression and, if the flags say so, a format; the
+    # tuple of strings, the tuple of interpolations.
+    ops("build_interpolation", None, 1)
+    ops("build_template", 2, 1)
     # Pattern matching.
     ops("get_len match_mapping match_sequence import_from", 1, 1, keeps=1)
     ops("match_keys", 2, 1, keeps=2)
@@ -99,7 +104,10 @@ def _table() -> dict[str, OpSpec]:
     ops("end_async_for", 2, 0)
     # Context managers and exceptions.
     ops("before_with before_async_with", 1, 2)
-    ops("with_except_start", 4, 1, keeps=4)  # exit, lasti, previous, exception
+    # A method that the interpreter looks up on the class: the two slots of a callable.
+    ops("load_special", 1, 2)
+    # The exit method (one value, or the two slots of a callable), lasti, previous, exception: all kept.
+    ops("with_except_start", None, 1)
     ops("push_exc_info", 1, 2, raises=False)  # exception -> previous, exception
     ops("pop_except", 1, 0, raises=False)
     ops("check_exc_match", 2, 1, keeps=1)
@@ -130,5 +138,10 @@ OPS: dict[str, OpSpec] = _table()
 #: (CPython, ``Include/opcode.h``); the forms with ``=`` work in place.
 BINARY_OPERATORS: list[str] = "+ & // << @ * % | ** >> - / ^".split()
 BINARY_OPERATORS += [f"{operator}=" for operator in BINARY_OPERATORS]
+
+#: Bits of the argument of `make_function`, in the order of the operands that they stand for: defaults,
+#: keyword-only defaults, annotations, the function that gives annotations; the closure.
+FUNCTION_PARTS = (1, 2, 4, 16)
+CLOSURE = 8
 
 TERMINATORS: frozenset[str] = frozenset(name for name, spec in OPS.items() if spec.terminator)

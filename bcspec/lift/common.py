@@ -61,8 +61,10 @@ class Simulation:
         where = f"{self.code.co_filename}:{line or self.code.co_firstlineno}"
         raise UnsupportedBytecode(f"{what} in {self.code.co_qualname} ({where}) cannot be lifted")
 
-    def variable(self, arg: CellVar | FreeVar) -> str:
-        """How the IR calls a cell or free variable."""
+    def variable(self, arg: CellVar | FreeVar | str) -> str:
+        """How the IR calls a cell or free variable; a cell that is an argument may come by its name."""
+        if isinstance(arg, str):
+            return arg
         if isinstance(arg, FreeVar):
             return free_variable(arg.name.rstrip(CLASH), self.fn.cellvars)
         return arg.name

@@ -175,7 +175,7 @@ def _cleanup_throw(sim: Simulation, instr: Any) -> None:
     sim.op("cleanup_throw", None, 2, 1)
 
 
-def _nothing(sim: Simulation, instr: Any) -> None:
+def nothing(sim: Simulation, instr: Any) -> None:
     """An instruction that has no counterpart in the IR."""
 
 
@@ -208,8 +208,8 @@ LIFT: dict[str, Any] = {
     "CALL_INTRINSIC_2": intrinsic_2(INTRINSICS_2),
     "YIELD_VALUE": simple("yield_value", 1, 1, arg=arg_of),
     "CLEANUP_THROW": _cleanup_throw,
-    "END_FOR": _nothing,
-    "END_SEND": _nothing,
+    "END_FOR": nothing,
+    "END_SEND": nothing,
 }
 
 JUMPS: dict[str, Any] = {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from bytecode import CellVar, Compare, FreeVar, Intrinsic2Op
 
+from ..ir.ops import CLOSURE, FUNCTION_PARTS
 from . import py311, py312
 from .rules import simple, sized
 
@@ -108,14 +109,14 @@ def _load_global(sim: Simulation, instr: Any) -> None:
         stack[-1], stack[-2] = stack[-2], stack[-1]
 
 
-def _callable_first(sim: Simulation, operands: list[Any]) -> list[Any]:
+def callable_first(sim: Simulation, operands: list[Any]) -> list[Any]:
     """The operands of a call as the IR orders them."""
     function, second, *rest = operands
     return [second, function, *rest] if second in sim.nulls else operands
 
 
 def _call(sim: Simulation, instr: Any) -> None:
-    operands = _callable_first(sim, sim.pop(instr.arg + 2))
+    operands = callable_first(sim, sim.pop(instr.arg + 2))
     sim.push(sim.emit("call", (), operands, 1))
 
 
@@ -126,13 +127,13 @@ def _call_kw(sim: Simulation, instr: Any) -> None:
     if not ops or ops[-1].name != "const" or ops[-1].results[0] is not names:
         sim.refuse("CALL_KW whose names are not a constant", instr)
     arg = ops.pop().arg
-    operands = _callable_first(sim, sim.pop(instr.arg + 2))
+    operands = callable_first(sim, sim.pop(instr.arg + 2))
     sim.push(sim.emit("call", arg, operands, 1))
 
 
 def _call_ex(sim: Simulation, instr: Any) -> None:
     flags = int(instr.arg) & 1
-    operands = _callable_first(sim, sim.pop(3 + flags))
+    operands = callable_first(sim, sim.pop(3 + flags))
     sim.push(sim.emit("call_ex", flags, operands, 1))
 
 
@@ -145,11 +146,21 @@ def _dict_merge(sim: Simulation, instr: Any) -> None:
     sim.emit("dict_merge", None, (callable_, args, keywords, update), 0)
 
 
+#: For each bit of `make_function`, itself and those whose operands stand below: they come later.
+_NOT_YET = {
+    bit: sum((*FUNCTION_PARTS, CLOSURE)[: place + 1])
+    for place, bit in enumerate((*FUNCTION_PARTS, CLOSURE))
+}
+
+
 def _set_function_attribute(sim: Simulation, instr: Any) -> None:
     """Taken into the operation that made the function."""
     attribute, function = sim.pop(2)
     op = sim.block.ops[-1]
-    if op.name != "make_function" or op.results[0] is not function or op.arg & (2 * instr.arg - 1):
+    not_yet = _NOT_YET.get(instr.arg)
+    if not_yet is None:
+        sim.refuse(f"SET_FUNCTION_ATTRIBUTE {instr.arg}", instr)
+    if op.name != "make_function" or op.results[0] is not function or op.arg & not_yet:
         sim.refuse("SET_FUNCTION_ATTRIBUTE away from its MAKE_FUNCTION", instr)
     op.arg |= instr.arg
     op.operands = (attribute, *op.operands)

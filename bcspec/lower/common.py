@@ -50,7 +50,7 @@ class Emission:
         self.handled = {block.handler.target for block in fn.blocks if block.handler}
         self.stack: list[Value] = []
         self.max_depth = 0
-        #: Where jumps out of a loop land, just before the block, by block and operation.
+        #: Where jumps out of a loop land, just before the block, by block and kind of landing.
         self.landings: dict[Block, dict[str, tuple[Label, Any]]] = {}
         self.stop_iteration = Label()
         converts = bool(fn.flags & GENERATORS) and "STOP_ITERATION" in fn.prologue
@@ -106,6 +106,8 @@ class Emission:
         """Reorder the stack from `base` up by cycles through the top; SWAP is its own inverse."""
         stack = self.stack
         top = len(stack) - 1
+        if {*stack[base:]} != {*desired} or len(stack) != base + len(desired):
+            raise UnsupportedBytecode("what is on the stack is not what is wanted of it")
         while stack[base:] != desired:
             want = base + desired.index(stack[top])
             if want == top:
@@ -130,13 +132,13 @@ class Emission:
     def jump_to(self, name: str, target: Block) -> None:
         self.instr(name, self.labels[target])
 
-    def jump_out(self, name: str, op: Op, target: Block) -> None:
+    def jump_out(self, name: str, landing: str, target: Block) -> None:
         """Jump to `target`, over the instructions that must stand where such a jump lands."""
-        if op.name not in self.table.LANDINGS:
+        if landing not in self.table.LANDINGS:
             self.jump_to(name, target)
             return
         landings = self.landings.setdefault(target, {})
-        label, _ = landings.setdefault(op.name, (Label(), op.pos))
+        label, _ = landings.setdefault(landing, (Label(), self.pos))
         self.instr(name, label)
 
     def is_next(self, target: Block) -> bool:
@@ -177,12 +179,12 @@ class Emission:
         if landings and self.region_key is not None and self.region_key[1] > len(block.params):
             self.wanted_key = None
             self.switch_region()
-        for op_name, (label, pos) in landings.items():
+        for landing, (label, pos) in landings.items():
             last = next((item for item in reversed(self.code) if isinstance(item, Instr)), None)
             if last is not None and not ends_control(last):
                 self.code.append(Instr("JUMP_FORWARD", self.labels[block], location=last.location))
             self.code.append(label)
-            for name in self.table.LANDINGS[op_name]:
+            for name in self.table.LANDINGS[landing]:
                 self.code.append(Instr(name, location=pos))
 
     def pad_loop_header(self, block: Block) -> None:
@@ -256,9 +258,11 @@ class Emission:
         """The region of an operation that no handler of the IR covers.
 
         What is known not to raise may stand where an exception is being handled, and so may a jump
-        back that stands alone (the compiler leaves it uncovered).
+        back that stands alone, or right after a test that cannot raise (the compiler leaves them
+        uncovered).
         """
-        alone = op.name == "jump" and self.first_raising == self.index
+        jumps = op.name == "jump" or self.table.tests_safely(self, op)
+        alone = jumps and self.first_raising == self.index
         if op.raises and not alone:
             return self.outer_key
         stays = self.region_key == self.outer_key and op.name in HARMLESS
@@ -315,10 +319,23 @@ class Emission:
         code.cellvars = list(fn.cellvars)
         code.freevars = [name.rstrip(CLASH) for name in fn.freevars]
         # Naming every local here keeps the order of the slots, hence of object deaths.
-        code.argnames = list(fn.varnames)
+        code.argnames = slots_in_order(fn) if self.table.LAST_LOCAL_DIES_FIRST else fn.varnames
         code.docstring = fn.doc
         depth = max(self.max_depth + self.table.EXTRA_STACK, 1)
         return repaired(code.to_code(stacksize=depth, compute_exception_stack_depths=False))
+
+
+def slots_in_order(fn: Function) -> list[str]:
+    """The locals where the interpreter clears the slots of a frame from the last to the first.
+
+    Slots that stand for what was on the operand stack were filled from its top: there they are
+    turned around, so that the top still dies first.  Locals of unfolded functions (``name@depth``)
+    keep the order of their own frame.
+    """
+    own = fn.code.co_varnames if fn.code is not None else ()
+    moved = [name for name in fn.varnames if name not in own and "@" not in name]
+    turned = dict(zip(moved, reversed(moved), strict=True))
+    return [turned.get(name, name) for name in fn.varnames]
 
 
 def ends_control(instr: Instr) -> bool:

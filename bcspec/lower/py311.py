@@ -20,11 +20,17 @@ if TYPE_CHECKING:
 #: Room that instructions use on top of what the model of the stack shows.
 EXTRA_STACK = 0
 
+#: Whether lines before the first line of a function are told right to debuggers.
+LINES_ABOVE = True
+
 #: A signal noticed at a jump back is raised by the instruction before the target.
 SIGNAL_AT_TARGET = True
 
 #: Whether the NULL of a callable comes after it.
 NULL_AFTER = False
+
+#: Whether the slots of a frame are cleared from the last to the first.
+LAST_LOCAL_DIES_FIRST = False
 
 #: Instructions that call Python functions in the same evaluation loop, where an exception that
 #: leaves the function counts as raised by the code unit before: that has to be in the same region.
@@ -33,7 +39,7 @@ UNWINDS_BEFORE: frozenset[str] = frozenset()
 #: Whether reading a local without a check has an instruction of its own.
 CHECKED_LOAD = False
 
-#: What the target of a jump out of a loop or delegation has to begin with.
+#: What the target of a jump out of a loop or delegation has to begin with, by kind of landing.
 LANDINGS: dict[str, tuple[str, ...]] = {}
 
 #: Instructions of the handler around the body of a generator; none here.
@@ -51,6 +57,11 @@ COMPARISONS = {
     ">": Compare.GT,
     ">=": Compare.GE,
 }
+
+
+def tests_safely(em: Emission, op: Op) -> bool:
+    """Whether `op` branches on what has been made a bool before, so that it cannot raise."""
+    return False
 
 
 def prologue(em: Emission) -> None:
@@ -202,16 +213,16 @@ def _jump_or_pop(em: Emission, op: Op) -> bool:
 def _for_iter(em: Emission, op: Op) -> None:
     body, exhausted = em.block.edges
     em.settle((*exhausted.args, op.operands[0]))
-    em.jump_out("FOR_ITER", op, exhausted.target)
+    em.jump_out("FOR_ITER", op.name, exhausted.target)
     em.consume(op)
     em.settle(body.args)
     plain_jump(em, body.target)
 
 
-def _send(em: Emission, op: Op) -> None:
+def send(em: Emission, op: Op, landing: str = "send") -> None:
     suspended, finished = em.block.edges
     em.settle((*finished.args[:-1], *op.operands))
-    em.jump_out("SEND", op, finished.target)
+    em.jump_out("SEND", landing, finished.target)
     em.consume(op)
     em.settle(suspended.args)
     plain_jump(em, suspended.target)
@@ -308,7 +319,7 @@ EMIT: dict[str, Any] = {
     "jump": _jump,
     "branch": _branch,
     "for_iter": _for_iter,
-    "send": _send,
+    "send": send,
     "return_value": _return,
     "raise_varargs": _raise,
     "reraise": _reraise,

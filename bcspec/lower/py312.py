@@ -13,7 +13,7 @@ from ..errors import UnsupportedBytecode
 from ..ir import CLASH
 from ..lift.py312 import INTRINSICS_1, INTRINSICS_2, INTRINSICS_DROPPED
 from . import py311
-from .py311 import COMPARISONS, FORWARD_ONLY
+from .py311 import COMPARISONS, FORWARD_ONLY, LAST_LOCAL_DIES_FIRST, tests_safely
 from .rules import arg_of, plain_jump, simple, variable_of
 
 if TYPE_CHECKING:
@@ -27,18 +27,26 @@ __all__ = [
     "EXTRA_STACK",
     "FORWARD_ONLY",
     "LANDINGS",
+    "LAST_LOCAL_DIES_FIRST",
+    "LINES_ABOVE",
+    "NOT_TAKEN",
     "NULL_AFTER",
     "SIGNAL_AT_TARGET",
     "STOP_ITERATION",
     "UNWINDS_BEFORE",
     "prologue",
+    "tests_safely",
 ]
 
 EXTRA_STACK = py311.EXTRA_STACK
+LINES_ABOVE = py311.LINES_ABOVE
 SIGNAL_AT_TARGET = True
 CHECKED_LOAD = True
 NULL_AFTER = False
 UNWINDS_BEFORE = py311.UNWINDS_BEFORE
+
+#: Instructions on the way on of a conditional jump.
+NOT_TAKEN: tuple[str, ...] = ()
 
 LANDINGS = {"for_iter": ("END_FOR",), "send": ("END_SEND",)}
 
@@ -190,13 +198,16 @@ def _branch(em: Emission, op: Op) -> None:
 
 def jump_if(em: Emission, name: str, taken: Block, other: Block) -> None:
     """A conditional jump; where both ways lead back, over the jump for the other one."""
-    if not em.is_backward(taken):
+    around = Label() if em.is_backward(taken) else None
+    if around is None:
         em.jump_to(name, taken)
-        plain_jump(em, other)
-        return
-    around = Label()
-    em.instr(name, around)
+    else:
+        em.instr(name, around)
+    for follower in em.table.NOT_TAKEN:
+        em.instr(follower)
     plain_jump(em, other)
+    if around is None:
+        return
     em.code.append(around)
     plain_jump(em, taken)
 

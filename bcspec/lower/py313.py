@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any
 from bytecode import Compare
 
 from ..errors import UnsupportedBytecode
+from ..ir.ops import CLOSURE, FUNCTION_PARTS
 from ..lift.py313 import SET_TYPEPARAM_DEFAULT
 from . import py312
-from .py312 import CHECKED_LOAD, COMPARISONS, EXTRA_STACK, FORWARD_ONLY, STOP_ITERATION, prologue
+from .py312 import (
+    CHECKED_LOAD,
+    COMPARISONS,
+    EXTRA_STACK,
+    FORWARD_ONLY,
+    LAST_LOCAL_DIES_FIRST,
+    LINES_ABOVE,
+    NOT_TAKEN,
+    STOP_ITERATION,
+    prologue,
+)
 from .rules import simple, variable_of
 
 if TYPE_CHECKING:
@@ -23,11 +34,15 @@ __all__ = [
     "EXTRA_STACK",
     "FORWARD_ONLY",
     "LANDINGS",
+    "LAST_LOCAL_DIES_FIRST",
+    "LINES_ABOVE",
+    "NOT_TAKEN",
     "NULL_AFTER",
     "SIGNAL_AT_TARGET",
     "STOP_ITERATION",
     "UNWINDS_BEFORE",
     "prologue",
+    "tests_safely",
 ]
 
 #: A signal is noticed at the jump itself.
@@ -75,7 +90,7 @@ def _load_global(em: Emission, op: Op) -> None:
     em.consume(op)
 
 
-def _callable_first(em: Emission, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+def callable_first(em: Emission, operands: tuple[Value, ...]) -> tuple[Value, ...]:
     """The operands of a call as they stand on the stack."""
     if operands[0] in em.nulls:
         return (operands[1], operands[0], *operands[2:])
@@ -83,7 +98,7 @@ def _callable_first(em: Emission, operands: tuple[Value, ...]) -> tuple[Value, .
 
 
 def _call(em: Emission, op: Op) -> None:
-    em.arrange(_callable_first(em, op.operands))
+    em.arrange(callable_first(em, op.operands))
     count = len(op.operands) - 2
     if op.arg:
         em.instr("LOAD_CONST", op.arg)
@@ -95,7 +110,7 @@ def _call(em: Emission, op: Op) -> None:
 
 
 def _call_ex(em: Emission, op: Op) -> None:
-    em.arrange(_callable_first(em, op.operands))
+    em.arrange(callable_first(em, op.operands))
     em.instr("CALL_FUNCTION_EX", op.arg)
     em.consume(op)
 
@@ -103,6 +118,8 @@ def _call_ex(em: Emission, op: Op) -> None:
 def push_early(em: Emission, callable_: Value) -> None:
     """Push the NULL that the block makes for `callable_` only later."""
     for op in em.block.ops[em.index :]:
+        if op in em.done:
+            continue
         if op.name == "null" and em.callables.get(op.results[0]) is callable_:
             em.instr("PUSH_NULL")
             em.consume(op)
@@ -125,11 +142,12 @@ def _dict_merge(em: Emission, op: Op) -> None:
 
 
 def _make_function(em: Emission, op: Op) -> None:
+    """MAKE_FUNCTION, then one instruction for each attribute, the topmost operand first."""
     em.arrange(op.operands)
     em.instr("MAKE_FUNCTION")
-    for flag in (8, 4, 2, 1):
-        if op.arg & flag:
-            em.instr("SET_FUNCTION_ATTRIBUTE", flag)
+    for bit in (CLOSURE, *reversed(FUNCTION_PARTS)):
+        if op.arg & bit:
+            em.instr("SET_FUNCTION_ATTRIBUTE", bit)
     em.consume(op)
 
 
@@ -164,6 +182,13 @@ def _comes_as_bool(em: Emission, value: Value) -> bool:
         return False
     passed = before.edges[0].args[em.block.params.index(value)]
     return before.ops[-1].results == (passed,) and before.ops[-1].name in _BOOLS
+
+
+def tests_safely(em: Emission, op: Op) -> bool:
+    """Whether `op` branches on a bool that the block before has made."""
+    return (
+        op.name == "branch" and op.arg in ("true", "false") and _comes_as_bool(em, op.operands[0])
+    )
 
 
 def _compare(em: Emission, op: Op) -> None:

@@ -1,186 +1,194 @@
-"""Residual IR in the notation of Python, as near as it gets."""
+"""Residual IR as pseudo-Python: nested where control allows it, `goto` where paths meet."""
 
 from __future__ import annotations
 
-import types
-from typing import Any
+from ..ir import OPS, Block, Function, Op, Value
+from .notation import EXPRESSIONS, STATEMENTS, UNSEEN, bare, is_simple, mentions, negated, variable
 
-from ..ir import Block, Function, Op, Value
+#: Terminators whose first edge is taken again and again, the second at the end.
+LOOPS = {
+    "for_iter": "for {result} in {0}:",
+    "send": "for {result} in sending({0}, {1}):",
+}
 
-_UNARY = {"unary_negative": "-", "unary_positive": "+", "unary_invert": "~", "unary_not": "not "}
+#: A block, and the texts of the operands that it gets.
+Way = tuple[Block, list[str]]
 
 
 class _Writer:
-    """Turns blocks into lines; a value is the text of the expression that makes it."""
+    """Turns blocks into lines.
 
-    def __init__(self, fn: Function, constants: dict[str, Any]) -> None:
-        self.fn = fn
-        self.constants = constants
-        self.names: dict[Value, str] = {}
-        self.blocks = {block: f"L{index}" for index, block in enumerate(fn.blocks)}
+    A value is the text of the expression that makes it; one that several operations mention, or that
+    crosses to another block, gets a name of its own.
+    """
+
+    def __init__(self, fn: Function) -> None:
+        self.blocks = usual_path(fn)
+        self.labels = {block: f"L{index}" for index, block in enumerate(self.blocks)}
+        self.ways_in = dict.fromkeys(self.blocks, 0)
+        self.ways_in[fn.blocks[0]] = 1
+        for block in self.blocks:
+            for edge in block.edges:
+                self.ways_in[edge.target] += 1
+        self.texts: dict[Value, str] = {}
         self.lines: list[str] = []
+        self.fresh = 0
+        #: The names that operands get where paths meet.
+        self.met: dict[Value, str] = {
+            value: self.new_name()
+            for block in self.blocks
+            if self.ways_in[block] > 1
+            for value in block.params
+        }
 
-    def text(self, value: Value) -> str:
-        return self.names.get(value, "_")
+    def new_name(self) -> str:
+        self.fresh += 1
+        return f"v{self.fresh}"
 
-    def texts(self, values: Any) -> list[str]:
-        return [self.text(value) for value in values]
+    def line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * (depth + 1) + text)
 
-    def block(self, block: Block) -> None:
-        for position, value in enumerate(block.params):
-            self.names.setdefault(value, f"s{position}")
-        self.lines.append(f"  {self.blocks[block]}:")
+    def write(self) -> list[str]:
+        for block in self.blocks:
+            if block is self.blocks[0] or self.ways_in[block] > 1:
+                self.run(block, 0)
+        return self.lines
+
+    def run(self, block: Block | None, depth: int) -> None:
+        """A block, and those that only it leads to."""
+        while block is not None:
+            block = self.block(block, depth)
+
+    def block(self, block: Block, depth: int) -> Block | None:
+        """One block; returns the one that follows at the same depth."""
+        if self.ways_in[block] > 1:
+            self.lines.append(f"  {self.labels[block]}:")
+            self.texts.update((value, self.met[value]) for value in block.params)
         for op in block.ops:
-            self.operation(op)
-        self.terminator(block)
-
-    def operation(self, op: Op) -> None:
-        operands = self.texts(op.operands)
-        rule = _EXPRESSIONS.get(op.name)
-        if rule is not None:
-            self.names[op.results[0]] = rule(self, op, operands)
-            return
-        statement = _STATEMENTS.get(op.name)
-        if statement is not None:
-            line = statement(self, op, operands)
-            if line:
-                self.lines.append(f"    {line}")
-            return
-        self.general(op, operands)
-
-    def general(self, op: Op, operands: list[str]) -> None:
-        """An operation that has no better notation."""
-        call = f"{op.name}({', '.join(operands)})"
-        for position, value in enumerate(op.results):
-            self.names[value] = f"{call}[{position}]" if len(op.results) > 1 else call
-        if not op.results:
-            self.lines.append(f"    {call}")
-
-    def goto(self, block: Block) -> str:
-        return f"goto {self.blocks[block]}"
-
-    def terminator(self, block: Block) -> None:
-        term = block.term
-        assert term is not None
-        operands = self.texts(term.operands)
-        if term.name == "return_value":
-            self.lines.append(f"    return {operands[0]}")
-        elif term.name == "branch":
-            taken, other = block.edges
-            test = {
-                "true": operands[0],
-                "false": f"not {operands[0]}",
-                "none": f"{operands[0]} is None",
-                "not_none": f"{operands[0]} is not None",
-            }[term.arg]
-            self.lines.append(
-                f"    if {test}: {self.goto(taken.target)} else {self.goto(other.target)}"
-            )
-        elif term.name == "jump":
-            self.lines.append(f"    {self.goto(block.edges[0].target)}")
-        elif term.name == "for_iter":
-            body, done = block.edges
-            self.names[term.results[0]] = "item"
-            self.lines.append(
-                f"    for item in {operands[0]}: {self.goto(body.target)} else {self.goto(done.target)}"
-            )
+            self.operation(op, depth)
+        assert block.term is not None
+        self.keep(block.term, depth)
+        operands = [self.texts[value] for value in block.term.operands]
+        results = [self.new_name() for _ in block.term.results]
+        self.texts.update(zip(block.term.results, results, strict=True))
+        ways = [(edge.target, [self.texts[value] for value in edge.args]) for edge in block.edges]
+        for value in (
+            *block.term.operands,
+            *(value for edge in block.edges for value in edge.args),
+        ):
+            self.texts.pop(value, None)
+        if block.term.name == "branch":
+            return self.branch(block.term, operands[0], ways, depth)
+        if block.term.name in LOOPS:
+            inner, after = ways
+            self.line(depth, LOOPS[block.term.name].format(*operands, result=results[0]))
+            self.run(self.follow(*inner, depth + 1), depth + 1)
+            return self.follow(*after, depth)
+        if block.term.name == "jump":
+            return self.follow(*ways[0], depth)
+        if block.term.name == "return_value":
+            self.line(depth, f"return {bare(operands[0])}")
         else:
-            self.lines.append(f"    {term.name.split('_')[0]} {', '.join(operands)}")
+            self.line(depth, f"{block.term.name.split('_')[0]} {', '.join(map(bare, operands))}")
+        return None
+
+    def branch(self, term: Op, operand: str, ways: list[Way], depth: int) -> Block | None:
+        test = {
+            "true": bare(operand),
+            "false": negated(bare(operand)),
+            "none": f"{operand} is None",
+            "not_none": f"{operand} is not None",
+        }[term.arg]
+        nested, following = ways
+        short = [self.is_short(target) for target, _ in ways]
+        if (short == [False, True] and not leads_to(*ways)) or leads_to(following, nested):
+            nested, following, test = following, nested, negated(test)
+        self.line(depth, f"if {test}:")
+        self.run(self.follow(*nested, depth + 1), depth + 1)
+        return self.follow(*following, depth)
+
+    def is_short(self, block: Block) -> bool:
+        """Whether what stands here of a block is one line, or the end."""
+        return self.ways_in[block] > 1 or not block.edges
+
+    def follow(self, block: Block, texts: list[str], depth: int) -> Block | None:
+        """Pass operands on; returns the block if only this leads to it, or says where it stands."""
+        if self.ways_in[block] == 1:
+            self.texts.update(zip(block.params, texts, strict=True))
+            return block
+        for text, param in zip(texts, block.params, strict=True):
+            if text != self.met[param]:
+                self.line(depth, f"{self.met[param]} = {bare(text) or None}")
+        self.line(depth, f"goto {self.labels[block]}")
+        return None
+
+    def operation(self, op: Op, depth: int) -> None:
+        if op.name in UNSEEN:
+            return
+        self.keep(op, depth)
+        operands = [self.texts[value] for value in op.operands]
+        if op.name == "copy":
+            self.texts[op.results[0]] = operands[0]
+        elif op.name in ("delete", "delete_check"):
+            # A variable that was loaded to be used next is moved, not deleted.
+            name = variable(op.arg)
+            if not any(mentions(text, name) for text in self.texts.values()):
+                self.line(depth, f"del {name}")
+        elif op.name == "drop":
+            if operands[0].endswith(")") and not is_simple(operands[0]):
+                self.line(depth, bare(operands[0]))
+        elif op.name == "load_method":
+            self.texts.update(zip(op.results, (f".{op.arg}", operands[0]), strict=True))
+        elif op.name == "unpack_sequence":
+            parts = enumerate(reversed(op.results))
+            self.texts.update({value: f"{operands[0]}[{index}]" for index, value in parts})
+        elif op.name in EXPRESSIONS:
+            self.texts[op.results[0]] = EXPRESSIONS[op.name](op, operands)
+        elif op.name in STATEMENTS:
+            self.line(depth, STATEMENTS[op.name](op, operands))
+        else:
+            self.other(op, operands, depth)
+        for value in op.operands[op.keeps :]:
+            self.texts.pop(value, None)
+
+    def keep(self, op: Op, depth: int) -> None:
+        """Name what an operation looks at and leaves, since its text would stand there twice, and what
+        was evaluated before a statement but is used after it."""
+        several = op.name == "unpack_sequence"
+        named = set(op.operands if several else op.operands[: op.keeps])
+        if op.name in STATEMENTS:
+            named |= self.texts.keys() - set(op.operands)
+        for value in [value for value in self.texts if value in named]:
+            text = self.texts[value]
+            if not is_simple(text):
+                self.texts[value] = self.new_name()
+                self.line(depth, f"{self.texts[value]} = {bare(text)}")
+
+    def other(self, op: Op, operands: list[str], depth: int) -> None:
+        """An operation that has no better notation."""
+        argument = [str(op.arg)] if op.arg is not None and OPS[op.name].pops != 0 else []
+        call = f"{op.name}({', '.join(map(bare, [*operands, *argument]))})"
+        if len(op.results) == 1:
+            self.texts[op.results[0]] = call
+            return
+        names = [self.new_name() for _ in op.results]
+        self.texts.update(zip(op.results, names, strict=True))
+        self.line(depth, f"{', '.join(names)} = {call}" if names else call)
 
 
-def _constant(w: _Writer, op: Op, operands: list[str]) -> str:
-    return op.arg.co_name if isinstance(op.arg, types.CodeType) else repr(op.arg)
-
-
-def _call(w: _Writer, op: Op, operands: list[str]) -> str:
-    first, second, *args = operands
-    count = len(op.arg or ())
-    if count:
-        args[-count:] = [f"{n}={a}" for n, a in zip(op.arg, args[-count:], strict=True)]
-    if first == "":
-        function = second
-    elif second == "":
-        function = first
-    elif first.startswith("."):
-        function = second + first
-    else:
-        function, args = first, [second, *args]
-    return f"{function}({', '.join(args)})"
-
-
-def _item(w: _Writer, op: Op, operands: list[str]) -> str:
-    return f"{operands[0]}[{operands[1]}]"
-
-
-_EXPRESSIONS: dict[str, Any] = {
-    "const": _constant,
-    "null": lambda w, op, _: "",
-    "load": lambda w, op, _: op.arg,
-    "load_check": lambda w, op, _: op.arg,
-    "load_deref": lambda w, op, _: op.arg,
-    "load_closure": lambda w, op, _: f"<cell {op.arg}>",
-    "load_global": lambda w, op, _: op.arg,
-    "load_attr": lambda w, op, o: f"{o[0]}.{op.arg}",
-    "copy": lambda w, op, o: o[0],
-    "binary_op": lambda w, op, o: f"({o[0]} {op.arg.removesuffix('=')} {o[1]})",
-    "binary_subscr": _item,
-    "compare_op": lambda w, op, o: f"({o[0]} {op.arg} {o[1]})",
-    "is_op": lambda w, op, o: f"({o[0]} {'is not' if op.arg else 'is'} {o[1]})",
-    "contains_op": lambda w, op, o: f"({o[0]} {'not in' if op.arg else 'in'} {o[1]})",
-    **{name: (lambda w, op, o, sign=sign: f"{sign}{o[0]}") for name, sign in _UNARY.items()},
-    "build_tuple": lambda w, op, o: f"({', '.join(o)}{',' if len(o) == 1 else ''})",
-    "build_list": lambda w, op, o: f"[{', '.join(o)}]",
-    "build_map": lambda w, op, o: (
-        "{" + ", ".join(f"{k}: {v}" for k, v in zip(o[::2], o[1::2], strict=True)) + "}"
-    ),
-    "call": _call,
-    "get_iter": lambda w, op, o: f"iter({o[0]})",
-    "get_len": lambda w, op, o: f"len({o[0]})",
-    "list_to_tuple": lambda w, op, o: f"tuple({o[0]})",
-}
-
-
-def _method(w: _Writer, op: Op, operands: list[str]) -> str:
-    w.names[op.results[0]] = f".{op.arg}"
-    w.names[op.results[1]] = operands[0]
-    return ""
-
-
-def _unpack(w: _Writer, op: Op, operands: list[str]) -> str:
-    for position, value in enumerate(reversed(op.results)):
-        w.names[value] = f"{operands[0]}[{position}]"
-    return ""
-
-
-def _drop(w: _Writer, op: Op, operands: list[str]) -> str:
-    return operands[0] if operands[0].endswith(")") and "(" in operands[0] else ""
-
-
-_STATEMENTS: dict[str, Any] = {
-    "store": lambda w, op, o: f"{op.arg} = {o[0]}",
-    "store_deref": lambda w, op, o: f"{op.arg} = {o[0]}",
-    "store_global": lambda w, op, o: f"{op.arg} = {o[0]}",
-    "store_attr": lambda w, op, o: f"{o[1]}.{op.arg} = {o[0]}",
-    "store_subscr": lambda w, op, o: f"{o[1]}[{o[2]}] = {o[0]}",
-    "delete": lambda w, op, o: f"del {op.arg}",
-    "delete_check": lambda w, op, o: f"del {op.arg}",
-    "clear": lambda w, op, o: "",
-    "nop": lambda w, op, o: "",
-    "resume": lambda w, op, o: "",
-    "load_method": _method,
-    "unpack_sequence": _unpack,
-    "drop": _drop,
-}
+def leads_to(way: Way, other: Way) -> bool:
+    """Whether one side of a branch is a single block after which the other follows."""
+    return [edge.target for edge in way[0].edges] == [other[0]]
 
 
 def usual_path(fn: Function) -> list[Block]:
     """Blocks that are reached without an exception, in their order."""
-    found: dict[Block, None] = {}
+    found: set[Block] = set()
     work = [fn.blocks[0]]
     while work:
         block = work.pop()
         if block not in found:
-            found[block] = None
+            found.add(block)
             work += [edge.target for edge in block.edges]
     return [block for block in fn.blocks if block in found]
 
@@ -191,23 +199,22 @@ def residual_source(fn: Function) -> str:
     Args:
         fn: residual IR.
     """
-    writer = _Writer(fn, {})
-    for block in usual_path(fn):
-        writer.block(block)
-    return f"def {fn.name}({', '.join(fn.arg_names)}):\n" + "\n".join(tidy(writer.lines)) + "\n"
+    lines = tidy(_Writer(fn).write())
+    return f"def {fn.name}({', '.join(map(variable, fn.arg_names))}):\n" + "\n".join(lines) + "\n"
 
 
 def tidy(lines: list[str]) -> list[str]:
     """Leave out jumps to the next line, and labels that nothing names."""
     kept: list[str] = []
-    for index, line in enumerate(lines):
-        following = lines[index + 1].strip() if index + 1 < len(lines) else ""
-        if line.strip().startswith("goto ") and f"{line.split()[-1]}:" == following:
-            continue
-        kept.append(line)
-    text = "\n".join(kept)
-    return [
-        line
-        for line in kept
-        if not line.strip().endswith(":") or f"goto {line.strip()[:-1]}" in text
-    ]
+    for line in reversed(lines):
+        words = line.split()
+        target = f"{words[-1]}:" if words[0] == "goto" else None
+        if target is None or not kept or kept[-1].strip() != target:
+            kept.append(line)
+    kept.reverse()
+    named = {line.split()[-1] for line in kept if line.split()[0] == "goto"}
+    return [line for line in kept if not is_label(line) or line.strip()[:-1] in named]
+
+
+def is_label(line: str) -> bool:
+    return line.startswith("  L") and line.endswith(":")

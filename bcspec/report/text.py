@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..evaluate import Assumption
     from ..install import Record
 
 _KINDS = ["unfolded", "removed", "folded", "unrolled", "declined"]
@@ -36,11 +37,17 @@ def explain_record(record: Record) -> str:
         )
         out += section(kind, [text + (f"  x{n}" if n > 1 else "") for text, n in notes.items()])
     assumed = [
-        f"{assumption.name}: {assumption.kind}, {assumption.reason}"
+        f"{assumption.name}: {kind_of(assumption)}, {assumption.reason}"
         for assumption in record.assumptions
     ]
     out += section("assumed", assumed)
     return "\n".join(line for line in out if line is not None)
+
+
+def kind_of(assumption: Assumption) -> str:
+    """How an assumption is justified, in a word or two."""
+    unnoticed = assumption.kind == "watched" and not assumption.is_watched
+    return "not watched" if unnoticed else assumption.kind
 
 
 def section(title: str, lines: list[str]) -> list[str]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
 from random import Random
 from types import FunctionType, ModuleType
 from typing import Any
@@ -211,7 +214,11 @@ def still_differs(source: str, way: str) -> bool:
         return False
 
 
-def check(seed: int) -> tuple[int, dict[str, str], dict[str, str]] | None:
+#: A program's seed, and for each way how it differs or why it was refused.
+Checked = tuple[int, dict[str, str], dict[str, str]]
+
+
+def check(seed: int) -> Checked | None:
     """One program: its seed, and for each way how it differs or why it was refused.
 
     None if the text is no program.
@@ -237,6 +244,15 @@ def check(seed: int) -> tuple[int, dict[str, str], dict[str, str]] | None:
     return seed, differs, refused
 
 
+def checked_batches(seed: int, deadline: float, jobs: int) -> Iterator[Checked | None]:
+    """Check programs from `seed` on until `deadline`, in `jobs` processes or, for one, in this."""
+    with multiprocessing.Pool(jobs) if jobs > 1 else nullcontext() as pool:
+        while time.monotonic() < deadline:
+            batch = range(seed, seed + BATCH)
+            seed += BATCH
+            yield from map(check, batch) if pool is None else pool.imap_unordered(check, batch, 4)
+
+
 def main(seconds: float, seed: int, jobs: int | None = None, show: int = 5) -> int:
     """Compare random programs for a while.
 
@@ -255,15 +271,12 @@ def main(seconds: float, seed: int, jobs: int | None = None, show: int = 5) -> i
     differing: list[tuple[int, str, str]] = []
     refused: Counter[str] = Counter()
     deadline = time.monotonic() + seconds
-    with multiprocessing.Pool(jobs) as pool:
-        while time.monotonic() < deadline:
-            batch = range(seed, seed + BATCH)
-            seed += BATCH
-            for checked in filter(None, pool.imap_unordered(check, batch, chunksize=4)):
-                number, differs, refusals = checked
-                programs += 1
-                refused.update(refusals.keys())
-                differing += [(number, way, text) for way, text in differs.items()]
+    jobs = jobs or os.cpu_count() or 1
+    for checked in filter(None, checked_batches(seed, deadline, jobs)):
+        number, differs, refusals = checked
+        programs += 1
+        refused.update(refusals.keys())
+        differing += [(number, way, text) for way, text in differs.items()]
     for number, way, text in sorted(differing)[:show]:
         print(f"seed {number}: {text}\n{shrunk(generate(Random(number)), way)}")
     print(

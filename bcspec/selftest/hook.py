@@ -156,9 +156,9 @@ class Hook:
     def exec(
         self,
         source: Any,
+        /,
         globals: dict[str, Any] | None = None,
         locals: Mapping[str, Any] | None = None,
-        /,
         **options: Any,
     ) -> None:
         """`builtins.exec`, what it compiles transformed."""
@@ -169,9 +169,9 @@ class Hook:
     def eval(
         self,
         source: Any,
+        /,
         globals: dict[str, Any] | None = None,
         locals: Mapping[str, Any] | None = None,
-        /,
     ) -> Any:
         """`builtins.eval`, what it compiles transformed."""
         frame = sys._getframe(1)

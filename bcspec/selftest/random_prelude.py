@@ -129,6 +129,26 @@ def scope(name):
     finally:
         log("close", name)
 """,
+    "tolerant": """
+@contextlib.contextmanager
+def tolerant(name):
+    found = Obj(name)
+    try:
+        yield found
+    except Boom as error:
+        log("tolerated", error.args)
+""",
+    "careful": """
+def careful(items, limit=3):
+    try:
+        for item in items:
+            log("got", (yield item))
+    except Boom as error:
+        log("careful", error.args)
+        yield limit
+    finally:
+        log("done")
+""",
     "Point": """
 @dataclasses.dataclass(frozen=True)
 class Point:

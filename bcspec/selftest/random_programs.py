@@ -28,6 +28,7 @@ EXPRESSIONS: dict[str, list[str]] = {
         "(1, 2.0, True)[{int}]", "wrapped({int})", "{plain}({int})", "[*{seq}, {int}][-1]", "{seq}.index({int})",
         "{seq}.count({int})", "divmod({int}, 3)[1]", "{call}", "{call}", "{call}", "{int} & {int}", "({int}, {int})[{bool}]",
         "sum(e for e in {ints})", "sum([e for e in {ints} if {bool}])", "{v:list}.pop()", "{v:list}.pop({int})",
+        "next({v:gen}, {int})", "next({v:gen})", "{v:gen}.send({int})", "{v:gen}.throw({exception})",
         "len({str})", "(lambda *args, **kw: len(args) + len(kw))(*{seq}, k={int})", "dict(a={int})['a']",
     ],
     "bool": [
@@ -71,7 +72,7 @@ EXPRESSIONS: dict[str, list[str]] = {
     "pair": ["({int}, {int})", "{v:pair}", "[{int}, {int}]"],
     "manager": [
         "Manager({name})", "Manager({name}, {bool})", "contextlib.nullcontext({any})", "scope({name})", "Holder({obj})",
-        "{v:manager}", "contextlib.suppress(Boom)",
+        "{v:manager}", "contextlib.suppress(Boom)", "scope({name})", "tolerant({name})", "{cmcall}", "{cmcall}", "{cmcall}",
     ],
     "exception": ["Boom({int})", "Boom", "Fault({int}, {str})", "ValueError({str})", "KeyError({int})"],
 }  # fmt: skip
@@ -85,6 +86,7 @@ CHOICES: dict[str, list[str]] = {
 
 #: Expressions that are whole kinds of their own.
 EXPRESSIONS["range"] = ["range({number})", "range({int}, {number})", "range({number}, 0, -1)"]
+EXPRESSIONS["gen"] = ["{gencall}", "careful({seq})", "{gencall}", "careful({obj}, {int})"]
 EXPRESSIONS["generator"] = ["upto({number})", "noisy({seq})", "(e * 2 for e in {seq})", "{gencall}"]
 
 SIMPLE: list[str] = [
@@ -97,6 +99,7 @@ SIMPLE: list[str] = [
     "{v:plain}.y += {int}", "{v:obj}.value = {any}", "del {v:int}", "del {v:obj}", "del {v:list}[{int}]", "del {v:dict}[{key}]",
     "{v:obj} = None", "{v:list} = []", "{any}", "{call}", "assert {bool}, {int}", "{new_pair} = {pair}", "{new_manager} = {manager}",
     "{new_fun} = lambda p={int}, *q: p", "log(*{seq})", "{v:dict}.pop({key}, None)", "{v:dict}.setdefault({key}, {obj})",
+    "{new_gen} = {gen}", "log(next({v:gen}, {int}))", "{v:gen}.close()", "{v:gen}.throw({exception})", "{v:gen}.send(None)",
     "{v:list}[:] = []", "{new_int}, ({new_int}, {new_int}) = {int}, {pair}", "{v:obj}.poke()", "{v:list}.insert(0, {int})",
 ]  # fmt: skip
 
@@ -154,10 +157,19 @@ class Scope:
     outer: dict[str, list[str]] = field(default_factory=dict)
     functions: list[Signature] = field(default_factory=list)
     generators: list[Signature] = field(default_factory=list)
+    managers: list[Signature] = field(default_factory=list)
     loops: int = 0
     handlers: int = 0
     generator: bool = False
     comprehension: bool = False
+
+    def nested(self) -> Scope:
+        """The scope of a function inside, which can call what this one can."""
+        return Scope(
+            functions=list(self.functions),
+            generators=list(self.generators),
+            managers=list(self.managers),
+        )
 
     def names(self, kind: str) -> list[str]:
         return self.variables.get(kind, []) + self.outer.get(kind, [])
@@ -368,6 +380,48 @@ class Writer:
             )
         return [f"with {', '.join(items)}:", *self.body(scope, depth)]
 
+    def manager(self, name: str, scope: Scope) -> Lines:
+        """A context manager written as a generator, most often with one yield."""
+        signature = self.signature(name)
+        inner = scope.nested()
+        inner.variables = {"int": [*signature.positional, *signature.keyword]}
+        if signature.star:
+            inner.variables["tuple"] = ["rest"]
+        if signature.double_star:
+            inner.variables["dict"] = ["more"]
+        lines = ["@contextlib.contextmanager", f"def {name}({self.parameters(signature, scope)}):"]
+        lines += indent(self.block(inner, self.random.randint(0, 1), 2))
+        lines += indent(self.random.choice(WAITS)(self, inner))
+        if self.chance(0.4):
+            lines += indent(self.block(inner, 1, 2))
+        scope.managers.append(signature)
+        return lines
+
+    def wait(self, scope: Scope) -> Lines:
+        """The yield, perhaps of an object that dies."""
+        return ["yield " + self.expression(self.random.choice(("int", "obj", "any")), scope)]
+
+    def wait_in_try(self, scope: Scope) -> Lines:
+        lines = ["try:", *indent(self.wait(scope))]
+        scope.handlers += 1
+        if self.chance(0.6):
+            kind = self.random.choice(("Boom", "Exception", "BaseException", "StopIteration"))
+            named = self.chance(0.5)
+            lines.append(f"except {kind}{' as error' if named else ''}:")
+            if named:
+                lines.append("    log(error.args, error.__context__, error.__cause__)")
+            lines += self.body(scope, 2)
+            if self.chance(0.5):
+                lines.append("    raise")
+        scope.handlers -= 1
+        if "except" not in " ".join(lines) or self.chance(0.3):
+            lines += ["finally:", *self.body(scope, 2)]
+        return lines
+
+    def wait_in_with(self, scope: Scope) -> Lines:
+        header = f"with {self.expression('manager', scope)} as inside:"
+        return [header, *indent([self.random.choice(("yield inside", *self.wait(scope)))])]
+
     def closure(self, scope: Scope, depth: int) -> Lines:
         """A nested function that reads, and perhaps rebinds, variables of this one."""
         return self.function(self.fresh("g"), scope, depth, closure=True)
@@ -375,7 +429,7 @@ class Writer:
     def function(self, name: str, scope: Scope, depth: int, *, closure: bool = False) -> Lines:
         """A function definition; `scope` can call it afterwards."""
         signature = self.signature(name)
-        inner = Scope(functions=list(scope.functions), generators=list(scope.generators))
+        inner = scope.nested()
         inner.generator = self.chance(0.2)
         inner.variables = {"int": [*signature.positional, *signature.keyword]}
         parameters = self.parameters(signature, scope)
@@ -436,7 +490,11 @@ class Writer:
         text: Lines = []
         for _ in range(self.random.choice((0, 1, 1, 2))):
             text += self.function(self.fresh("h"), module, 1)
-        factory = Scope(functions=module.functions, generators=module.generators)
+        if self.chance(0.3):
+            text += self.manager(self.fresh("m"), module)
+        factory = Scope(
+            functions=module.functions, generators=module.generators, managers=module.managers
+        )
         cells = [self.random.choice(CONSTANTS) for _ in range(self.random.choice((0, 1, 2, 3)))]
         factory_names = [self.fresh("c") for _ in cells]
         for (kind, _), name in zip(cells, factory_names, strict=True):
@@ -444,6 +502,8 @@ class Writer:
         body: Lines = []
         if self.chance(0.4):
             body += self.closure(factory, 2)
+        if self.chance(0.1):
+            body += self.manager(self.fresh("m"), factory)
         kinds = [
             self.random.choice(list(INPUTS)) for _ in range(self.random.choice((0, 1, 2, 2, 3)))
         ]
@@ -480,7 +540,7 @@ class Writer:
 
     def main(self, factory: Scope, parameters: dict[str, str], star: bool, double: bool) -> Lines:
         """The function that is specialised."""
-        scope = Scope(functions=list(factory.functions), generators=list(factory.generators))
+        scope = factory.nested()
         scope.outer = factory.variables
         scope.generator = self.chance(0.07)
         for name, kind in parameters.items():
@@ -528,7 +588,15 @@ SPECIAL: dict[str, Special] = {
         if s.generators
         else w.fill("upto({number})", s, d)
     ),
+    "cmcall": lambda w, s, d: (
+        w.call(w.random.choice(s.managers), s, d) if s.managers else w.fill("scope({name})", s, d)
+    ),
 }
+
+#: Where the generator of a context manager waits.
+WAITS: list[Callable[[Writer, Scope], Lines]] = [
+    Writer.wait, Writer.wait_in_try, Writer.wait_in_try, Writer.wait_in_try, Writer.wait_in_with,
+]  # fmt: skip
 
 COMPOUND: list[Callable[[Writer, Scope, int], Lines]] = [
     Writer.condition, Writer.condition, Writer.condition, Writer.loop, Writer.loop, Writer.loop, Writer.while_loop,

@@ -74,9 +74,18 @@ def is_inductor_graph(obj: Any) -> bool:
 
 
 def stable_torch() -> dict[str, str]:
-    """Torch's own modules, as far as they are imported, and why their definitions stay."""
+    """Torch's modules whose definitions count as fixed, as far as they are imported, and why.
+
+    These are the ones that users' programs read: a watched module is slower to read.  Torch's internal
+    modules are watched.
+    """
     names = [name for name in sys.modules if name == "torch" or name.startswith("torch.")]
-    return dict.fromkeys(names, STABLE_MODULES)
+    return dict.fromkeys(filter(is_public, names), STABLE_MODULES)
+
+
+def is_public(module: str) -> bool:
+    """Whether programs read a module of torch; its C modules count as such."""
+    return module.startswith("torch._C") or "._" not in module
 
 
 def rare_paths(cls: Any) -> Iterator[tuple[Any, str]]:

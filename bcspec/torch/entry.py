@@ -11,13 +11,13 @@ import functools
 import logging
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import CodeType, FunctionType
 from typing import Any
 
 from ..errors import BcspecError, SpecializationError
 from . import internals
-from .direct import Shape, Target
+from .calls import Shape, Target, compiled_function, prefer
 from .frames import TransformedFrame, listen, record_of
 from .stats import counts
 from .ways import Way, build
@@ -39,6 +39,11 @@ _SUSPENDS = 0x20 | 0x80 | 0x200  # generator, coroutine, asynchronous generator
 _entries: weakref.WeakKeyDictionary[CodeType, weakref.WeakSet[Entry]] = weakref.WeakKeyDictionary()
 
 
+#: What calls of one shape have in common: how many arguments are passed by position; where others are
+#: passed by keyword, their names with it.
+Key = int | tuple[int | str, ...]
+
+
 class Entry:
     """What is known of one compiled function or module.
 
@@ -48,7 +53,11 @@ class Entry:
         hosts: the module that `torch.compile` made, if what it is called through is one.
         generic: Dynamo's wrapper, or the call of that module.
         name: how messages call it.
-        call: what a call of the compiled function runs now.
+        compiled: the function in front, None for a module.
+        heads: the first direct way for each shape.
+        last: runs calls for which there is none.
+        call: runs any call.
+        direct: runs calls with `preferred` positional arguments and no others.
     """
 
     def __init__(self, context: Any, wrapper: FunctionType) -> None:
@@ -62,7 +71,12 @@ class Entry:
         self.declined: set[tuple[TransformedFrame, Shape | None]] = set()
         self.remaining = 0
         self.busy = threading.Lock()
+        self.compiled: weakref.ref[FunctionType] | None = None
+        self.preferred: int | None = None
+        self.heads: dict[Key, Callable[..., Any]] = {}
+        self.last: Callable[..., Any] = wrapper
         self.call: Callable[..., Any] = wrapper
+        self.direct: Callable[..., Any] = wrapper
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles of what holds an entry make one of their own."""
@@ -79,12 +93,29 @@ class Entry:
         self.relink()
 
     def relink(self) -> None:
-        """Call the direct ways in Dynamo's order, and after them the wrapper."""
+        """Call the direct ways for each shape in Dynamo's order, and after them the wrapper."""
         last: Callable[..., Any] = self.observed if self.remaining > 0 else self.generic
+        heads: dict[Key, Callable[..., Any]] = {}
         for way in reversed(self.ways):
-            way.link(last)
-            last = way.function
-        self.call = last
+            key = key_of(way.shape.count, way.shape.keywords)
+            way.link(heads.get(key) or by_keyword(last, way.shape))
+            heads[key] = way.function
+        self.last, self.heads = last, heads
+        self.call = self.dispatched if heads else last
+        self.direct = last if self.preferred is None else heads.get(self.preferred, last)
+
+    def dispatched(self, *args: Any, **kwargs: Any) -> Any:
+        """A call of any shape, while there are direct ways."""
+        return dispatch(self, args, kwargs)
+
+    def prefer(self, count: int) -> None:
+        """Look for calls with so many positional arguments first; once chosen this stays, since
+        a call may be on its way."""
+        function = self.compiled() if self.compiled is not None else None
+        if self.preferred is None and function is not None:
+            self.preferred = count
+            self.relink()
+            prefer(function, count, self)
 
     def observed(self, *args: Any, **kwargs: Any) -> Any:
         """A call through the generic wrapper."""
@@ -109,7 +140,7 @@ class Entry:
         found = self.last_used(target) if target is not None else None
         if target is None or found is None:
             return
-        frame, check = found
+        frame, root = found
         frame.hits += 1
         shape = Shape.of(target, args, kwargs)
         if frame.hits < SETTLED_AFTER or (frame, shape) in self.declined:
@@ -118,7 +149,7 @@ class Entry:
             return
         try:
             with counts.timed():
-                way = self.build(frame, check, target, shape)
+                way = self.build(frame, root, target, shape, (*args, *kwargs.values()))
         except BcspecError as error:
             self.declined.add((frame, shape))
             frame.ended.append(_forget(self))
@@ -131,18 +162,25 @@ class Entry:
             self.ways.insert(0, way)
             frame.ended.append(_forget(self))
             self.relink()
+            if not way.shape.keywords:
+                self.prefer(way.shape.count)
 
-    def last_used(self, target: Target) -> tuple[TransformedFrame, Callable[..., bool]] | None:
+    def last_used(self, target: Target) -> tuple[TransformedFrame, Any] | None:
         """The record and the guards of Dynamo's most recent cache entry for this backend."""
         backend = internals.innermost_backend()(self.context.callback)
         for cached in internals.cache_entries()(target.function.__code__, -1):
             if cached.backend == backend:
                 frame = record_of(cached.code)
-                return (frame, cached.guard_manager.root.check) if frame is not None else None
+                return (frame, cached.guard_manager.root) if frame is not None else None
         return None
 
     def build(
-        self, frame: TransformedFrame, check: Any, target: Target, shape: Shape | None
+        self,
+        frame: TransformedFrame,
+        root: Any,
+        target: Target,
+        shape: Shape | None,
+        values: tuple[Any, ...],
     ) -> Way:
         """Specialise the direct way for one cache entry and one way to pass arguments.
 
@@ -154,7 +192,34 @@ class Entry:
         if shape is None:
             raise SpecializationError("the call does not fit its parameters")
         self.built += 1
-        return build(frame, check, target, shape)
+        return build(frame, root, target, shape, values)
+
+
+def dispatch(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of any shape: the direct way for its shape if there is one."""
+    head = entry.heads.get(key_of(len(args), kwargs))
+    if head is None:
+        return entry.last(*args, **kwargs)
+    return head(*args, *kwargs.values()) if kwargs else head(*args)
+
+
+def key_of(count: int, keywords: Collection[str]) -> Key:
+    """The key of a shape."""
+    return (count, *keywords) if keywords else count
+
+
+def by_keyword(function: Callable[..., Any], shape: Shape) -> Callable[..., Any]:
+    """A function that takes all arguments by position and passes those of a shape on by keyword."""
+    count, names = shape.count, shape.keywords
+    if not names:
+        return function
+
+    def call(*values: Any) -> Any:
+        return function(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+    assert isinstance(call, FunctionType)
+    internals.keep_dynamo_out(call)
+    return call
 
 
 def _forget(entry: Entry) -> Callable[[TransformedFrame], None]:
@@ -188,11 +253,9 @@ def enter(context: Any, generic: Any) -> Any:
         return generic
     entry = Entry(context, generic)
 
-    def compiled(*args: Any, **kwargs: Any) -> Any:
-        return entry.call(*args, **kwargs)
-
-    assert isinstance(compiled, FunctionType)
-    for function in (compiled, Entry.observed):
+    compiled = compiled_function(entry)
+    entry.compiled = weakref.ref(compiled)
+    for function in (Entry.observed, Entry.dispatched, dispatch):
         internals.keep_dynamo_out(function)
     copy_wrapper(generic, compiled)
     _register(entry)

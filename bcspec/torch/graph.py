@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
 from ..install import record_of
 from . import internals
 from .chain import is_compiled_function, reachable
-from .settle import GENERIC, settling
+from .established import TensorFact
+from .settle import GENERIC, generic_of, settling, specialised
 from .stats import counts
 
 log = logging.getLogger("bcspec.torch")
@@ -19,8 +21,9 @@ log = logging.getLogger("bcspec.torch")
 WRAPPER_SETTLED_AFTER = 3
 
 #: Static methods of a graph's autograd function, and the calls after which each is specialised.
+#: `forward` is refined when the direct way is built, most often before that.
 #: `_backward_impl`, which `backward` runs in another context, comes before it.
-AUTOGRAD_METHODS = {"forward": 1, "_backward_impl": 1, "backward": 2}
+AUTOGRAD_METHODS = {"forward": 2, "_backward_impl": 1, "backward": 2}
 
 
 def prepare(compiled: Any) -> Any:
@@ -74,6 +77,20 @@ def _replace(wrapper: internals.DisableWrapper, old: Any, new: Any) -> None:
         caller.function = new
         if residual:
             namespace[name] = new
+
+
+def refine(cls: type, facts: Sequence[TensorFact | None]) -> None:
+    """Specialise `forward` for what the guards of the only frame that runs a graph establish.
+
+    Args:
+        cls: the graph's autograd function.
+        facts: about its inputs, in their order.
+    """
+    if any(facts):
+        generic = generic_of(cls.forward)  # type: ignore[attr-defined]
+        context = cls._backward_cls  # type: ignore[attr-defined]
+        forward = specialised(generic, 1 + len(facts), {"ctx": context}, facts)
+        cls.forward = staticmethod(forward)  # type: ignore[attr-defined]
 
 
 def _prepare_autograd(cls: type) -> None:

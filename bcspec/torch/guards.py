@@ -10,7 +10,8 @@ from ..api import partial_eval
 from ..knowledge import Knowledge
 from . import internals
 from .chain import stable_torch
-from .knowledge import torch_knowledge
+from .frameless import without_frame
+from .knowledge import lookers, torch_knowledge
 from .stats import counts
 
 
@@ -21,7 +22,7 @@ def specialised_guard(guard: Any) -> Any:
         guard: what is about to be added to a guard manager: a function of the guarded value.
 
     Returns:
-        The residual function; `guard` itself where it cannot be specialised.
+        A callable that decides the same; `guard` itself where it cannot be specialised.
     """
     if not isinstance(guard, FunctionType):
         return guard
@@ -30,7 +31,7 @@ def specialised_guard(guard: Any) -> Any:
     if residual is not guard:
         counts.specialised["guard"] += 1
         internals.keep_dynamo_out(residual)
-    return residual
+    return without_frame(residual, lookers())
 
 
 @functools.cache

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import inspect
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any
 
 from ..api import partial_eval
+from ..assume import release
 from . import internals
-from .entry import enter, enter_module
+from .entry import dispatch, enter, enter_module
 from .frames import stop
 from .graph import prepare
 from .guards import helper_knowledge, specialised_guard
@@ -39,8 +40,11 @@ def install() -> None:
 
 def uninstall() -> None:
     """Leave graphs compiled from now on generic; those already compiled keep their wrappers."""
-    _reasons.discard("installed")
-    _patch_places()
+    if "installed" in _reasons:
+        _reasons.discard("installed")
+        _patch_places()
+        gc.collect()
+        release()  # no module is watched for what has just gone
 
 
 @contextlib.contextmanager
@@ -165,11 +169,13 @@ def _calling_module(generic: Method) -> Method:
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         entry = self.__dict__.get(ENTRY)
-        return generic(self, *args, **kwargs) if entry is None else entry.call(*args, **kwargs)
+        if entry is None:
+            return generic(self, *args, **kwargs)
+        return dispatch(entry, args, kwargs)
 
-    assert isinstance(call, FunctionType)
-    internals.keep_dynamo_out(call)
-    return call
+    residual = partial_eval(call)
+    internals.keep_dynamo_out(residual)
+    return residual
 
 
 def _helping_frames(generic: Method) -> Method:

@@ -104,6 +104,12 @@ def autograd_function() -> type:
 
 
 @internal("2.13")
+def tensor() -> type:
+    """`torch.Tensor`."""
+    return resolve("torch", "Tensor")  # type: ignore[no-any-return]
+
+
+@internal("2.13")
 def config_module() -> type:
     """The class of torch's configuration modules, whose attributes a `__getattr__` looks up."""
     return resolve("torch.utils._config_module", "ConfigModule")
@@ -191,6 +197,33 @@ def global_module_hooks() -> tuple[Any, ...]:
 def current_compile_id() -> Callable[[], Any]:
     """The compile that goes on in this thread, or None."""
     return resolve("torch._guards", "CompileContext.current_compile_id")
+
+
+@internal("2.13")
+def skipped() -> Callable[[CodeType], bool]:
+    """Whether Dynamo leaves a frame of a code object alone."""
+    return resolve("torch._dynamo.trace_rules", "check")  # type: ignore[no-any-return]
+
+
+def is_helper_of_torch(function: Any) -> bool:
+    """Whether `function` is one of torch's own, whose frames Dynamo leaves alone."""
+    return (
+        isinstance(function, FunctionType)
+        and function.__module__.partition(".")[0] == "torch"
+        and skipped()(function.__code__)
+    )
+
+
+@internal("2.13")
+def assert_size_stride() -> Callable[..., None]:
+    """What Inductor's generated code calls for each input."""
+    return resolve("torch._C._dynamo.guards", "assert_size_stride")  # type: ignore[no-any-return]
+
+
+@internal("2.13")
+def unwrap_if_dead() -> Callable[[Any], Any]:
+    """What an autograd function calls for each tensor: gives it, unless functorch wrapped it once."""
+    return resolve("torch._C._functorch", "unwrap_if_dead")  # type: ignore[no-any-return]
 
 
 @internal("2.13")

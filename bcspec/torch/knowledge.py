@@ -177,6 +177,19 @@ CONSTANT_CELLS: tuple[tuple[str, str], ...] = (
     ),
 )
 
+#: C functions that do no more than look at a state of the thread.
+LOOKERS: tuple[tuple[str, str], ...] = (("torch._C._autograd", "_top_saved_tensors_default_hooks"),)
+
+#: (module, function, class, reason): what the first argument most often is exactly an instance of.
+EXPECTED_TYPES: tuple[tuple[str, str, tuple[str, str], str], ...] = (
+    (
+        _WRAPPERS,
+        "AOTDispatchAutograd.process_runtime_tangent",
+        ("torch", "Tensor"),
+        "a tangent stays a plain tensor while a backward runs",
+    ),
+)
+
 #: (function, closure variable, reason): a container whose content stays as well.
 DEEP_CELLS: tuple[tuple[str, str, str], ...] = (
     (
@@ -216,11 +229,20 @@ def torch_knowledge() -> Knowledge:
     for module, name, reason in NO_UNFOLD:
         for callee in found(module, name):
             known.no_unfold[callee] = reason
+    for module, name, expected, reason in EXPECTED_TYPES:
+        for function, cls in zip(found(module, name), found(*expected)):
+            known.expect(function, cls, reason)
     known.constant_cells.update(CONSTANT_CELLS)
     known.deep_cells.update({(label, name): reason for label, name, reason in DEEP_CELLS})
     known.frozen_namespaces.append(generated_namespace)
     known.readers.append(read_config)
     return known
+
+
+@functools.cache
+def lookers() -> frozenset[Any]:
+    """C functions that guards may ask twice."""
+    return frozenset(function for place in LOOKERS for function in found(*place))
 
 
 def found(module: str, name: str = "") -> Iterable[Any]:

@@ -17,6 +17,11 @@ def enabled() -> bool:
     return os.environ.get("BCSPEC_DISABLE", "") not in ("1", "true") and _complete()
 
 
+def trusts_guards() -> bool:
+    """Whether what the guards have established is not asked again; `BCSPEC_SIZE_ASSERTS=1` has it asked."""
+    return os.environ.get("BCSPEC_SIZE_ASSERTS", "") not in ("1", "true")
+
+
 @functools.cache
 def _complete() -> bool:
     lacking = internals.missing()

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import FunctionType
-from typing import Any
 
 from .. import install
 from ..api import watch
 from ..evaluate import Request, evaluate
 from ..knowledge import Knowledge
+from .established import TensorFact, established
 
 
 def specialise(
-    generic: FunctionType, args: tuple[Any, ...], types: dict[str, type], knowledge: Knowledge
+    generic: FunctionType,
+    count: int,
+    types: dict[str, type],
+    knowledge: Knowledge,
+    facts: Sequence[TensorFact | None] = (),
 ) -> FunctionType:
     """Specialise a function for what torch knows, and for the number of arguments it is called with.
 
     Args:
         generic: the function.
-        args: positional arguments of the call at hand; a graph is always called with as many.
+        count: how many positional arguments it is always called with.
         types: exact types of parameters.
         knowledge: what is known about its graph.
+        facts: what is established about its last arguments, None for nothing.
 
     Raises:
         BcspecError: it cannot be specialised; names the reason.
@@ -29,8 +35,16 @@ def specialise(
     lengths = {}
     if code.co_flags & 0x04:
         star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-        lengths[star] = len(args) - code.co_argcount
-    request = Request(generic, types=types, lengths=lengths, knowledge=knowledge)
+        lengths[star] = count - code.co_argcount
+    names = [f"{star}.{number}" for star, length in lengths.items() for number in range(length)]
+    about = {name: fact for name, fact in zip(names, facts) if fact is not None}
+    request = Request(
+        generic,
+        types=types,
+        lengths=lengths,
+        knowledge=knowledge,
+        established=established(about),
+    )
     function = install.build(request, evaluate(request))
     watch(function)
     return function

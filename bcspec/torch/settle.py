@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
 from ..errors import BcspecError
-from ..install import record_of
 from . import internals
 from .chain import graph_knowledge, reachable
+from .established import TensorFact
 from .residual import specialise
 from .stats import counts
 
@@ -24,14 +24,13 @@ log = logging.getLogger("bcspec.torch")
 #: Generic calls before a function is specialised.
 SETTLED_AFTER = 1
 
-#: Attribute of a function that stands for a generic one.
+#: Attribute of a function that stands for a generic one, be it a stand-in or its residual.
 GENERIC = "__bcspec_generic__"
 
 
 def generic_of(function: Any) -> Any:
     """What a function of a graph was before it settled and was specialised."""
-    record = record_of(function)
-    return getattr(record.generic if record else function, GENERIC, function)
+    return getattr(function, GENERIC, function)
 
 
 def settling(
@@ -64,7 +63,7 @@ def settling(
             calls += 1
             return generic(*args)
         try:
-            final = specialised(generic, args, types or {})
+            final = specialised(generic, len(args), types or {})
             replace(stand_in, final)
         finally:
             busy.release()
@@ -80,12 +79,15 @@ def settling(
 
 
 def specialised(
-    generic: FunctionType, args: tuple[Any, ...], types: dict[str, type]
+    generic: FunctionType,
+    count: int,
+    types: dict[str, type],
+    facts: Sequence[TensorFact | None] = (),
 ) -> Callable[..., Any]:
-    """The residual function, or `generic` itself with one logged reason."""
+    """The residual function, or `generic` itself with one logged reason; see `specialise`."""
     try:
         with counts.timed():
-            function = specialise(generic, args, types, graph_knowledge(reachable(generic)))
+            function = specialise(generic, count, types, graph_knowledge(reachable(generic)), facts)
     except BcspecError as error:
         counts.declined[str(error)] += 1
         log.warning("%s stays generic: %s", generic.__qualname__, error)
@@ -94,6 +96,7 @@ def specialised(
         # Nothing that goes wrong here may reach the user's program, which runs without us.
         log.exception("%s stays generic: unexpected error", generic.__qualname__)
         return generic
+    setattr(function, GENERIC, generic)
     internals.keep_dynamo_out(function)
     counts.specialised["graph"] += 1
     log.debug("%s specialised", generic.__qualname__)

@@ -14,9 +14,20 @@ from ..errors import SpecializationError
 from ..evaluate import Request, evaluate
 from ..knowledge import Equivalent
 from . import internals
-from .chain import graph_knowledge, is_inductor_graph, reachable, undisabled
-from .direct import Shape, Target, make_direct
+from .calls import MAKER, Shape, Target
+from .chain import (
+    c_apply,
+    graph_knowledge,
+    is_compiled_function,
+    is_inductor_graph,
+    reachable,
+    undisabled,
+)
+from .direct import make_direct
+from .established import established, operands_of, parameter_facts
 from .frames import TransformedFrame, calls_of
+from .graph import refine
+from .layer import trusts_guards
 from .settle import generic_of
 
 #: How the names begin that Dynamo adds to the globals of a frame.
@@ -34,14 +45,17 @@ class Way:
     link: Callable[[Callable[..., Any]], None]
 
 
-def build(frame: TransformedFrame, check: Any, target: Target, shape: Shape) -> Way:
+def build(
+    frame: TransformedFrame, root: Any, target: Target, shape: Shape, values: tuple[Any, ...]
+) -> Way:
     """The direct way for one cache entry, with frame and graph unfolded.
 
     Args:
         frame: what Dynamo made of the user's function.
-        check: the root of the entry's guards.
+        root: the root of the entry's guards.
         target: what runs.
         shape: how the function is called.
+        values: its arguments in such a call, for which the guards hold.
 
     Raises:
         BcspecError: it cannot be specialised.
@@ -57,37 +71,52 @@ def build(frame: TransformedFrame, check: Any, target: Target, shape: Shape) -> 
     )
     body.__kwdefaults__ = function.__kwdefaults__
     inner = {called: without_dynamo(called) for called in calls}
-    graphs = [inner[called] for called in calls if not internals.is_frame_helper(called)]
+    graphs = [plain for called, plain in inner.items() if not internals.is_frame_helper(called)]
     parts = [part for graph in graphs for part in reachable(graph)]
     knowledge = graph_knowledge(parts)
     # Dynamo's callback is not set here: the entry has made sure of it.
-    knowledge.equivalents.update({called: Equivalent(inner[called]) for called in calls})
+    for called, plain in inner.items():
+        if plain is not called:
+            knowledge.equivalents[called] = Equivalent(plain)
     for each in target.modules:
         knowledge.volatile[id(each), "forward"] = "users replace it"
     module = function.__globals__.get("__name__", "")
     for name in frame.copy.co_names:
         if name.startswith(DYNAMO_NAMES):
             knowledge.stable_globals[module, name] = "Dynamo makes this name once"
-    direct, link = make_direct(target, shape, body, check, not any(map(is_inductor_graph, parts)))
+    knowledge.constant_cells[MAKER] = "bound when the function is made"
+    direct, link = make_direct(
+        target, shape, body, root.check, not any(map(is_inductor_graph, parts))
+    )
     assert isinstance(direct, FunctionType)
-    request = Request(direct, lengths={"args": shape.count}, knowledge=knowledge)
-    residual = install.build(request, evaluate(request))
-    watch(residual)
-    internals.keep_dynamo_out(residual)
-    return Way(frame, shape, residual, link)
+    facts = parameter_facts(root, shape, values) if trusts_guards() else {}
+    request = Request(
+        direct,
+        types={name: internals.tensor() for name, fact in facts.items() if fact.plain},
+        knowledge=knowledge,
+        established=established(facts),
+    )
+    residual = evaluate(request)
+    for cls in filter(is_compiled_function, parts):
+        refine(cls, [facts.get(name or "") for name in operands_of(c_apply(cls), residual)])
+    way = install.build(request, residual)
+    watch(way)
+    internals.keep_dynamo_out(way)
+    return Way(frame, shape, way, link)
 
 
 def without_dynamo(called: Any) -> Callable[..., Any]:
     """What runs when a transformed frame calls something: the graph, or what records it, without the
-    `disable` around it, which changes nothing where Dynamo's callback is not set.
+    `disable` around it, which changes nothing where Dynamo's callback is not set; or a function of
+    torch's own that Dynamo leaves alone.
 
     Raises:
-        SpecializationError: it is neither.
+        SpecializationError: it is none of them.
     """
     if internals.is_frame_helper(called):
         return inspect.unwrap(called)
-    inner = generic_of(undisabled(called))
-    if inner is called:
+    graph = generic_of(undisabled(called))
+    if graph is called and not internals.is_helper_of_torch(called):
         name = getattr(called, "__qualname__", type(called).__qualname__)
         raise SpecializationError(f"its frame calls {name}")
-    return inner  # type: ignore[no-any-return]
+    return graph  # type: ignore[no-any-return]

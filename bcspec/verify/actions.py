@@ -7,6 +7,7 @@ pushes.  A static check looks at an instruction and its neighbours before interp
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 
 from . import kinds as k
 from .decode import Wordcode, takes_iterator
@@ -185,6 +186,12 @@ def list_extend(m: Machine, stack: list[int], index: int, arg: int) -> None:
         stack[-arg] = k.LIST
 
 
+def function_of(code: CodeType) -> int:
+    """The kind of a function with this code; that of a generator expression gives an iterator."""
+    generates = bool(code.co_flags & GENERATOR)
+    return k.ITERATES | generates << k.SHIFT if takes_iterator(code) else k.FUNCTION
+
+
 def make_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """Closure as long as the code's free variables; annotations in pairs."""
     code = m.code.co_consts[stack.pop() >> k.SHIFT]
@@ -198,7 +205,7 @@ def make_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
     for flag in (2, 1):
         if arg & flag:
             stack.pop()
-    stack.append(k.ITERATES if takes_iterator(code) else k.FUNCTION)
+    stack.append(function_of(code))
 
 
 def make_bare_function(m: Machine, stack: list[int], index: int, arg: int) -> None:
@@ -208,7 +215,7 @@ def make_bare_function(m: Machine, stack: list[int], index: int, arg: int) -> No
     if code.co_freevars:
         stack.append(k.UNCLOSED | number << k.SHIFT)
     else:
-        stack.append(k.ITERATES if takes_iterator(code) else k.FUNCTION)
+        stack.append(function_of(code))
 
 
 def set_function_attribute(m: Machine, stack: list[int], index: int, arg: int) -> None:
@@ -220,7 +227,7 @@ def set_function_attribute(m: Machine, stack: list[int], index: int, arg: int) -
         cells = attribute >> k.SHIFT
         if cells != len(code.co_freevars):
             m.fail(f"a closure of {cells} cells for {len(code.co_freevars)} free variables")
-        function = k.ITERATES if takes_iterator(code) else k.FUNCTION
+        function = function_of(code)
     elif arg == 4 and ((attribute >> k.SHIFT) - 1) % 2:
         m.fail("annotations are not known to be pairs")
     stack.append(function)
@@ -231,10 +238,11 @@ def call_null_after(m: Machine, stack: list[int], index: int, arg: int) -> None:
     first = len(stack) - arg - 2
     rest = stack[first + 1 :]
     argument = rest[1:2] if rest[0] == k.NULL else rest[:1]
-    if rest[0] & k.RESTRICTED or (stack[first] == k.ITERATES and argument != [k.ITER]):
+    callee = stack[first]
+    if rest[0] & k.RESTRICTED or (callee & k.ITERATES and argument != [k.ITER]):
         m.fail("a comprehension's function is called without an iterator")
     del stack[first:]
-    stack.append(k.VALUE)
+    stack.append(k.ITER if callee & k.ITERATES and callee >> k.SHIFT else k.VALUE)
 
 
 def call_kw(m: Machine, stack: list[int], index: int, arg: int) -> None:
@@ -283,8 +291,8 @@ def call(m: Machine, stack: list[int], index: int, arg: int) -> None:
     """A comprehension's function trusts its argument to be an iterator."""
     first = len(stack) - arg - 2
     callee = first + 1 if stack[first] == k.NULL else first
-    misplaced = callee == first and stack[first + 1] == k.ITERATES
-    if misplaced or (stack[callee] == k.ITERATES and stack[callee + 1 : callee + 2] != [k.ITER]):
+    misplaced = callee == first and stack[first + 1] & k.ITERATES
+    if misplaced or (stack[callee] & k.ITERATES and stack[callee + 1 : callee + 2] != [k.ITER]):
         m.fail("a comprehension's function is called without an iterator")
     del stack[first:]
     stack.append(k.VALUE)

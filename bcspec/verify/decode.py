@@ -74,6 +74,12 @@ class Wordcode:
         """The instruction's name; empty past the last."""
         return opcode.opname[self.ops[index]] if index < len(self.ops) else ""
 
+    def name_of_slot(self, slot: int) -> str:
+        """The variable that a slot of the frame is for."""
+        code = self.code
+        own = [name for name in code.co_cellvars if name not in code.co_varnames]
+        return (*code.co_varnames, *own, *code.co_freevars)[slot]
+
     def width(self, index: int) -> int:
         """Code units of the instruction and its caches, EXTENDED_ARGs left out."""
         return 1 + self.prepared.caches[self.ops[index]]

@@ -164,6 +164,8 @@ class Machine:
 
     def flow(self, target: int, stack: list[int]) -> None:
         """Let the current state reach `target`; queue it when something new is known there."""
+        if any(type(kind) is k.Borrowed for kind in stack):
+            self.fail("a borrowed reference outlives its straight-line code")
         old = self.states[target]
         new = State(tuple(stack), self.handled, self.bits, self.env)
         if old is not None:
@@ -203,7 +205,7 @@ class Machine:
         if kind & k.VALUE:
             self.forget(slot)
         elif self.env.get(slot) != kind:
-            self.env = {**self.env, slot: kind}
+            self.env = {**self.env, slot: int(kind)}
 
     def forget(self, slot: int) -> None:
         """No more than "an object" is known of a local."""

@@ -27,6 +27,7 @@ CELLS = 1 << 13  #: a tuple of cells; detail: its length
 CODE = 1 << 14  #: detail: index in co_consts
 ITER = 1 << 15  #: has `tp_iternext`
 #: A function whose first argument must be an iterator: a comprehension's body.  Only to be called.
+#: Detail: whether it gives a generator.
 ITERATES = 1 << 16
 #: What an asynchronous generator wraps around a value.  Only to be yielded.
 WRAPPED = 1 << 17
@@ -68,6 +69,17 @@ _NAMES = {
     BOOL: "a bool",
     UNCLOSED: "a function without its closure",
 }
+
+
+class Borrowed(int):
+    """A kind on the operand stack, and the slot of the frame that lends the reference."""
+
+    lender: int
+
+    def __new__(cls, kind: int, lender: int) -> Borrowed:
+        self = super().__new__(cls, kind)
+        self.lender = lender
+        return self
 
 
 def tuple_of(length: int) -> int:

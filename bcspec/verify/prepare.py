@@ -39,9 +39,9 @@ _SIZED_BY_CODE = (
 def cache_entries() -> list[int]:
     """How many inline cache entries follow each instruction, by opcode."""
     entries = opcode._inline_cache_entries  # type: ignore[attr-defined]
-    if isinstance(entries, dict):  # by name, since CPython 3.13
-        return [entries.get(name, 0) for name in opcode.opname[:256]]
-    return list(entries[:256])
+    if isinstance(entries, list):
+        return list(entries[:256])
+    return [entries.get(name, 0) for name in opcode.opname[:256]]  # since CPython 3.13
 
 
 class Prepared:

@@ -55,6 +55,14 @@ def none_branch(when_none: bool) -> Spec:
     return Spec(Effect((OBJECT,), 1), flow=Flow.SPLIT, raises=False, action=action)
 
 
+def for_iter(*landing: str) -> Spec:
+    return Spec(
+        Effect((k.ITER,), 0, (k.VALUE,), 0, (k.VALUE,)),
+        flow=Flow.BRANCH,
+        check=a.lands_on(*landing),
+    )
+
+
 _GONE = """
     PRECALL LOAD_METHOD LOAD_CLASSDEREF UNARY_POSITIVE LIST_TO_TUPLE ASYNC_GEN_WRAP IMPORT_STAR
     PREP_RERAISE_STAR PRINT_EXPR JUMP_IF_FALSE_OR_POP JUMP_IF_TRUE_OR_POP
@@ -103,11 +111,7 @@ _CONTROL = {
     "POP_JUMP_IF_NONE": none_branch(True),
     "POP_JUMP_IF_NOT_NONE": none_branch(False),
     # Iterators that end skip END_FOR; a generator that is run in place ends with a value there.
-    "FOR_ITER": Spec(
-        Effect((k.ITER,), 0, (k.VALUE,), 0, (k.VALUE,)),
-        flow=Flow.BRANCH,
-        check=a.lands_on("END_FOR"),
-    ),
+    "FOR_ITER": for_iter("END_FOR"),
     "END_FOR": fixed(2, raises=False),
     "SEND": Spec(
         Effect((OBJECT, OBJECT), 1, (k.VALUE,), 1, (k.VALUE,)),

@@ -55,7 +55,7 @@ def _dict_merge(depth: int) -> Effect:
     return Effect((OBJECT, k.ANY, k.ANY, k.DICT, *(k.ANY,) * (depth - 1), OBJECT), 1)
 
 
-def _set_function_attribute(flag: int) -> Effect:
+def set_function_attribute(flag: int) -> Effect:
     return Effect(_ATTRIBUTES.get(flag, (0, 0)), 2)
 
 
@@ -102,7 +102,7 @@ _CALLS = {
     "DICT_MERGE": Spec(_dict_merge, Operand.COUNT, 1),
     "MAKE_FUNCTION": Spec(Effect((k.CODE,), 1), action=a.make_bare_function),
     "SET_FUNCTION_ATTRIBUTE": Spec(
-        _set_function_attribute, **bounded(9, 1), raises=False, action=a.set_function_attribute
+        set_function_attribute, **bounded(9, 1), raises=False, action=a.set_function_attribute
     ),
 }
 
@@ -116,11 +116,7 @@ _CONTROL = {
         Spec(Effect((k.BOOL,), 1, (), 1), flow=Flow.BRANCH, raises=False),
     ),
     # Iterators that end skip END_FOR and POP_TOP.
-    "FOR_ITER": Spec(
-        Effect((k.ITER,), 0, (k.VALUE,), 0, (k.VALUE,)),
-        flow=Flow.BRANCH,
-        check=a.lands_on("END_FOR", "POP_TOP"),
-    ),
+    "FOR_ITER": py312.for_iter("END_FOR", "POP_TOP"),
     "END_FOR": fixed(1, raises=False),
 }
 

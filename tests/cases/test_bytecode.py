@@ -6,7 +6,6 @@ The number in each name's docstring is the public issue.  Every case runs generi
 
 from __future__ import annotations
 
-import asyncio
 import dis
 import sys
 import traceback
@@ -15,6 +14,7 @@ import pytest
 
 from bcspec import SpecializationError
 from tests.harness import Guard, operations, oracle, outcome, residual_of, same
+from tests.verify_samples import drive
 
 
 def test_except_as_unbinds_its_name():
@@ -76,7 +76,7 @@ def test_async_with_around_async_for():
 
     def run(function):
         def call(log):
-            return asyncio.run(function(log))
+            return drive(function(log))
 
         return outcome(call, lambda log: (log,))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dis
 import sys
+import types
 
 import pytest
 
@@ -148,7 +150,151 @@ def keywords_merged_under_a_handler(log, n):
             log.append(type(error))
 
 
+class Bare:
+    """A context manager whose methods are called without it."""
+
+    def __init__(self, log, swallow):
+        Bare.log, Bare.swallow = log, swallow
+
+    @staticmethod
+    def __enter__():
+        Bare.log.append("enter")
+        return "entered"
+
+    @staticmethod
+    def __exit__(*exception):
+        Bare.log.append(exception[0])
+        return Bare.swallow
+
+
+def managers_that_are_not_passed(log, n):
+    for swallow in (True, False):
+        with Bare(log, swallow) as entered:
+            log.append(entered)
+            if n == 1:
+                raise ValueError(n)
+            if n == 3:
+                return entered
+    return "end"
+
+
+class Kept:
+    def __init__(self, log, name):
+        self.log, self.name = log, name
+
+    def __enter__(self):
+        self.log.append(f"enter {self.name}")
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self.log.append(f"exit {self.name} {kind} {value}")
+        return self.name == "swallows"
+
+    def __del__(self):
+        self.log.append(f"del {self.name}")
+
+
+def managers_in_loops(log, n):
+    out = []
+    for i in range(3):
+        with Kept(log, "swallows"), Kept(log, f"inner {i}") as inner:
+            if i == n:
+                break
+            if not i:
+                continue
+            out.append(inner.name)
+            raise KeyError(i)
+    return out
+
+
+def half_a_manager(log, n):
+    class Half:
+        pass
+
+    if n:
+        Half.__enter__ = lambda self: log.append("enter")
+    try:
+        with Half():
+            return "entered"
+    except (AttributeError, TypeError) as error:
+        return type(error), str(error)
+
+
+def dead_with_its_frame(log, n):
+    for one in [Kept(log, "a"), Kept(log, "b")]:
+        log.append(one.name + n)
+
+
+CLOSE = "close"
+
+
+def loops_while_handling(log, n):
+    def run(stack):
+        try:
+            while stack:
+                yield from stack.pop()
+        finally:
+            while stack:
+                action, value = stack.pop()
+                if action == CLOSE:
+                    log.append(value)
+
+    stack = [("open", 1), (CLOSE, 2), ("open", 3)]
+    steps = run([*stack, [n]])
+    log.append(next(steps))
+    try:
+        steps.throw(KeyError(n))
+    except KeyError as error:
+        log.append(error.args)
+
+
+def rebound_while_used(log, n):
+    x = n
+    return x + (x := 2), [x, (x := 5), x], log is not None and max(x, (x := 7), x), x
+
+
+def builtins_over_generators(log, n):
+    rows = [1, n, 3]
+    seen = any(log.append(row) or row > 1 for row in rows)
+    return seen, all(row < 3 for row in rows), tuple(row * 2 for row in rows if row != n)
+
+
+def builtins_of_its_own(log, n):
+    def all(rows):
+        return [list(rows), log.append("all")]
+
+    def tuple(rows):
+        return "tuple"
+
+    any = list
+    return all(i for i in range(n)), tuple(i for i in range(n)), any(i for i in range(n))
+
+
+def slices_of_constants(log, n):
+    text = "abcdef"
+    return text[1:3], text[n:], text[:n], text[::2], text[-2:], [*range(9)][1:7:2]
+
+
+def keywords_of_every_kind(log, n):
+    def take(*args, **kw):
+        return args, kw
+
+    args, kw = (1, n), {"k": n}
+    merged = take(n, *args, **kw, **{"other": 1}, **dict(more=2))
+    return take(*args), take(**kw), take(*args, k=1, **{"j": n}), take(k=3, j=n), merged
+
+
 FUNCTIONS = [
+    managers_that_are_not_passed,
+    managers_in_loops,
+    half_a_manager,
+    dead_with_its_frame,
+    loops_while_handling,
+    rebound_while_used,
+    builtins_over_generators,
+    builtins_of_its_own,
+    slices_of_constants,
+    keywords_of_every_kind,
     callees_that_raise,
     keywords_merged_under_a_handler,
     hidden_variable,
@@ -185,6 +331,23 @@ def test_a_slice_that_is_called(n):
 
     assert oracle(f)(Rows(), []) == f(Rows(), [])
     assert residual_of(f)[1](Rows(), []) == f(Rows(), [])
+
+
+def test_keywords_that_are_merged_more_than_once():
+    def f(manager, args, one, two):
+        with manager:
+            return take(0, *args, **one, **two)
+
+    def take(*args, **kw):
+        return args, kw
+
+    import contextlib
+
+    manager = contextlib.nullcontext()
+    for function in (oracle(f), residual_of(f)[1]):
+        assert function(manager, [1], {"a": 1}, {"b": 2}) == ((0, 1), {"a": 1, "b": 2})
+        with pytest.raises(TypeError, match="multiple values for keyword argument 'a'"):
+            function(manager, [1], {"a": 1}, {"a": 2})
 
 
 def test_generator_turns_stop_iteration_into_runtime_error():
@@ -290,3 +453,93 @@ class Box[T](list[T]):
     assert space["first"].__annotations__["x"] is space["first"].__type_params__[0]
     assert space["Box"].names == ["a", "b"]
     assert space["Box"].kind is space["Box"].__type_params__[0]
+
+
+def made(source, name):
+    """The function of that name in a module, generic, through lift and lower, and specialised."""
+    from bcspec.selftest.transform import roundtrip
+
+    space = {}
+    exec(compile(source, "<module>", "exec", dont_inherit=True), space)
+    f = space[name]
+    code = roundtrip(f.__code__)
+    lowered = types.FunctionType(code, space, f.__name__, f.__defaults__, f.__closure__)
+    return [f, lowered, oracle(f), residual_of(f)[1]]
+
+
+needs_3_14 = pytest.mark.skipif(sys.version_info < (3, 14), reason="the syntax is newer")
+
+
+@needs_3_14
+def test_template_strings():
+    source = """
+def f(a, b):
+    return t"{a!r:>{b}} and {b=}{a!a}{b!s:x}{a:y}" t"" t"{b}"
+"""
+    expected, *others = (
+        (
+            t.strings,
+            t.values,
+            t.interpolations[0].format_spec,
+            [(i.expression, i.conversion, i.format_spec) for i in t.interpolations],
+        )
+        for t in (f("x", 7) for f in made(source, "f"))
+    )
+    assert others == [expected] * 3
+    assert [i[1] for i in expected[-1]] == ["r", "r", "a", "s", None, None]
+
+
+@needs_3_14
+def test_annotations_are_evaluated_when_asked_for():
+    import annotationlib
+
+    import bcspec
+
+    source = """
+def f(a: Missing, b: int = 1) -> Missing:
+    def inner(c: Missing, *, d: int = 2): return c
+    return inner
+"""
+    for f in made(source, "f"):
+        inner = f(1)
+        assert inner(3) == 3
+        strings = annotationlib.get_annotations(inner, format=annotationlib.Format.STRING)
+        assert strings == {"c": "Missing", "d": "int"}
+        with pytest.raises(NameError):
+            inner.__annotations__
+    (f, *_) = made(source, "f")
+    whole, fixed = bcspec.partial_eval(f), bcspec.partial_eval(f, {"a": 1})
+    f.__globals__["Missing"] = str
+    assert whole.__annotations__ == {"a": str, "b": int, "return": str}
+    assert fixed.__annotations__ == {"b": int, "return": str}
+    strings = annotationlib.get_annotations(fixed, format=annotationlib.Format.STRING)
+    assert strings == {"b": "int", "return": "Missing"}
+
+
+@needs_3_14
+def test_monitoring_finds_the_branches():
+    """Where a branch is and where it leads is read off the code, in several places of it."""
+    source = """
+async def f(rows, n):
+    async for row in rows:
+        if row > n and n:
+            continue
+        while n:
+            n -= 1
+    else:
+        n = None
+    for i in rows:
+        if i is None: break
+"""
+    kinds = []
+    for f in made(source, "f")[:3]:
+        code = f.__code__
+        at = {
+            i.offset: (i.baseopname.removesuffix("_BORROW"), i.positions.lineno)
+            for i in dis.get_instructions(code)
+        }
+        found = [tuple(at[offset][0] for offset in way) for way in code.co_branches()]
+        assert all("CACHE" not in names for names in found)
+        kinds.append(sorted((at[way[0]], at[way[1]][0]) for way in code.co_branches()))
+    assert kinds[1] == kinds[0]
+    assert {kind for (kind, _), _ in kinds[0]} == {kind for (kind, _), _ in kinds[2]}

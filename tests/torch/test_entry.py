@@ -92,7 +92,7 @@ def test_frames_of_a_warm_call(grad):
             warm(f, x)
             python, c = called_names(lambda: f(x))
     assert "compile_wrapper" not in python
-    assert python[1:] == ["compiled", "direct", "fn", *["forward"] * grad]
+    assert python[1:] == ["compiled", "direct", *["forward"] * grad]
     assert "set_eval_frame" not in c
 
 
@@ -363,7 +363,7 @@ def test_a_module_is_called_in_two_frames():
         x = torch.ones(2, 3)
         warm(compiled, x)
         python, _ = called_names(lambda: compiled(x))
-    assert python[1:4] == ["call", "direct", "fn"]
+    assert python[1:] == ["call", "direct"]
     assert "_call_impl" not in python
 
 
@@ -902,3 +902,36 @@ def test_a_patched_method_is_called():
         return [inside, f(torch.ones(2)).tolist()]
 
     assert_same(*stock_and_installed(scenario))
+
+
+def test_every_function_that_runs_a_graph_gets_its_direct_way():
+    """Functions that share their code share Dynamo's cache entries, and what became of their graphs."""
+
+    def make():
+        return compile_aot(lambda x: x * 3 + 1)
+
+    with bcspec.torch.installed(), torch.no_grad():
+        x = torch.ones(3)
+        before = direct_ways()
+        for _ in range(3):
+            f = make()
+            warm(f, x)
+            python, _ = called_names(lambda f=f: f(x))
+            assert python[1:3] == ["compiled", "direct"]
+        assert direct_ways() - before == 3
+
+
+def test_a_frame_that_calls_a_helper_of_torch_gets_a_direct_way():
+    """A float that varies reaches the graph as a tensor, through a function of torch."""
+
+    def make(factor):
+        return compile_aot(lambda x: x * factor + 1)
+
+    with bcspec.torch.installed(), torch.no_grad():
+        x = torch.ones(3)
+        for factor in (2.0, 3.0, 4.0):
+            f = make(factor)
+            warm(f, x)
+            python, _ = called_names(lambda f=f: f(x))
+            assert python[1:3] == ["compiled", "direct"]
+            assert f(x).tolist() == [factor + 1] * 3

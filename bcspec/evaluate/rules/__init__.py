@@ -4,7 +4,17 @@ A rule is called as ``rule(evaluator, op)`` with the operands still in the envir
 frame.  It either folds the operation (binds results without emitting code) or calls `residual`.
 """
 
-from . import containers, contexts, control, functions, hidden, operators, supers, variables
+from . import (
+    containers,
+    contexts,
+    control,
+    exceptions,
+    functions,
+    hidden,
+    operators,
+    supers,
+    variables,
+)
 from .registry import RULES
 
 __all__ = [
@@ -12,6 +22,7 @@ __all__ = [
     "containers",
     "contexts",
     "control",
+    "exceptions",
     "functions",
     "hidden",
     "operators",

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ...ir import Op
 from ..attributes import static_lookup
 from ..collections import holds
-from ..domain import AVal, Const, Entry, Ref, Tmp, VObj
-from ..instances import can_set
+from ..domain import AVal, Caught, Const, Entry, Marker, Ref, Tmp, Trace, VObj
+from ..instances import can_delete, can_set
 from ..machine import known_type
 from ..source import Source, source_of
 from ..unfold import callee_of, can_unfold, unfold
@@ -55,16 +55,33 @@ def before_with(ev: Evaluator, op: Op) -> None:
     unfold(ev, callee, binding, "enter", (method,))
 
 
+@rule("load_special")
+def load_special(ev: Evaluator, op: Op) -> None:
+    """Look one of these methods up on the class, as the interpreter does."""
+    aval = ev.state.top.env[op.operands[0]].aval
+    cls = class_of(ev, aval)
+    method = static_lookup(cls, op.arg) if cls is not None else None
+    known = isinstance(method, types.FunctionType) and ev.request.assume
+    if not known or isinstance(aval, Tmp):
+        residual(ev, op)
+        return
+    assert cls is not None
+    ev.assume("watched", cls, op.arg, method, "definitions in a class stay")
+    ev.take(op)
+    (entry,) = ev.grab()
+    ev.give(op, Entry(Const(method)), entry)
+
+
 @rule("with_except_start")
 def with_except_start(ev: Evaluator, op: Op) -> None:
     """Call a known `__exit__` with the exception being handled."""
-    env = ev.state.top.env
-    exit_ = env[op.operands[0]].aval
-    exception = env[op.operands[3]].aval
+    exit_, *bound, _, _, exception = [ev.state.top.env[value].aval for value in op.operands]
     callee = callee_of(ev, exit_) if isinstance(exit_, (Const, Ref)) else None
-    if callee is None or not isinstance(exception, Tmp):
+    physical = any(isinstance(aval, (Tmp, Marker)) for aval in bound)
+    if callee is None or physical or not isinstance(exception, Tmp):
         residual(ev, op)
         return
+    callee.lead.extend(bound)
     if can_unfold(ev, callee, [Entry(Const(None))] * 3, {}) is None:
         residual(ev, op)
         return
@@ -82,13 +99,11 @@ def exception_arguments(ev: Evaluator, exception: Tmp, source: Source) -> list[A
     if source.unread.issuperset(source.fn.arg_names[1:]):
         return [Const(None)] * 3
     (copy,) = ev.emit("copy", None, (exception.value,), 1)
-    instance = ev.to_slot(Entry(Tmp(copy), copy), "exc")
-    parts: list[AVal] = []
-    for attribute in ("__class__", "__traceback__"):
-        (loaded,) = ev.load(instance)
-        (value,) = ev.emit("load_attr", attribute, (loaded,), 1)
-        parts.append(ev.to_slot(Entry(Tmp(value), value), "exc"))
-    return [parts[0], instance, parts[1]]
+    instance = ev.to_slot(Entry(Tmp(copy, Caught), copy), "exc")
+    (loaded,) = ev.load(instance)
+    (value,) = ev.emit("load_attr", "__traceback__", (loaded,), 1)
+    trace = ev.to_slot(Entry(Tmp(value, Trace), value), "exc")
+    return [ev.new_ref(VObj("class", None, (instance,))), instance, trace]
 
 
 @rule("store_attr")
@@ -104,6 +119,22 @@ def store_attr(ev: Evaluator, op: Op) -> None:
     new = ev.to_slot(entries[0], op.arg)
     set_virtual(ev, target.aval, op.arg, new)
     ev.collect()
+
+
+@rule("delete_attr")
+def delete_attr(ev: Evaluator, op: Op) -> None:
+    ev.take(op)
+    (target,) = ev.state.hand
+    obj = ev.object(target.aval, "instance")
+    if obj is None or op.arg not in obj.tag[1] or not can_delete(obj.tag[0].obj, op.arg):
+        residual_hand(ev, op)
+        return
+    assert isinstance(target.aval, Ref)
+    cls, names = obj.tag
+    table = dict(zip(names, obj.kids, strict=True))
+    del table[op.arg]
+    ev.state.heap[target.aval.id] = VObj("instance", (cls, tuple(table)), tuple(table.values()))
+    ev.discard_hand()
 
 
 def set_virtual(ev: Evaluator, ref: Ref, name: str, value: AVal) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...ir import Op
-from ..domain import AVal, Const, Dyn, Entry, Ref, VObj
-from ..machine import known_type
+from ..domain import AVal, Cells, Const, Dyn, Entry, Ref, Tmp, TypeFact, VObj
+from ..generators import resume, stop, suspend_frame
+from ..iteration import begin_iteration
+from ..machine import known_type, never_none
 from ..truth import truth_of
-from ..unfold import restore_frame, suspend_frame
 from .registry import residual, rule
 
 if TYPE_CHECKING:
@@ -34,9 +36,19 @@ def branch(ev: Evaluator, op: Op) -> None:
         ev.note("removed", f"the branch is always {'taken' if known else 'passed'}")
         ev.jump(ev.state.top.block.edges[0 if known else 1])
         return
-    ev.tested_slot = entry.aval.slot if isinstance(entry.aval, Dyn) else None
+    ev.tested = tested(ev, op.arg, entry.aval)
     ev.realise_hand()
     ev.fork("branch", op.arg)
+
+
+def tested(ev: Evaluator, kind: str, aval: AVal) -> TypeFact | None:
+    """What it tells that a branch of this kind is taken."""
+    if kind in ("none", "not_none"):
+        return TypeFact(aval.slot, type(None), kind == "none") if isinstance(aval, Dyn) else None
+    fact = ev.type_facts.get(aval.value) if isinstance(aval, Tmp) else None
+    if fact is None or fact.cls is None:
+        return None
+    return replace(fact, holds=fact.holds == (kind == "true"))
 
 
 def test(ev: Evaluator, kind: str, aval: AVal) -> bool | None:
@@ -53,22 +65,30 @@ def none_test(aval: AVal) -> bool | None:
         return aval.obj is None
     if isinstance(aval, Ref):
         return False
-    exact = known_type(aval)
-    return None if exact is None else exact is type(None)
+    if never_none(aval):
+        return False
+    return True if known_type(aval) is type(None) else None
 
 
 @rule("for_iter")
 def for_iter(ev: Evaluator, op: Op) -> None:
     frame = ev.state.top
     entry = frame.env[op.operands[0]]
-    iterator = ev.object(entry.aval, "iterator", "zipped", "generator")
+    if ev.object(entry.aval, "gencall") is not None:
+        # A loop that takes a generator as it comes from the call, without asking for its iterator.
+        assert isinstance(entry.aval, Ref)
+        begin_iteration(ev, entry.aval)
+    iterator = ev.object(entry.aval, "iterator", "zipped", "generator", "finished")
     if iterator is None or not steps_known(iterator):
         ev.make_physical(ev.state.top, op.operands[0])
         ev.fork("for_iter", None, 1)
-    elif iterator.kind != "generator":
-        step(ev, op, entry.aval, iterator)
+    elif iterator.kind == "generator":
+        assert isinstance(entry.aval, Ref)
+        resume(ev, entry.aval, "iterate")
+    elif iterator.kind == "finished":
+        exhausted(ev, op)
     else:
-        resume(ev, entry.aval, iterator, "iterate")
+        step(ev, op, entry.aval, iterator)
 
 
 def steps_known(iterator: VObj) -> bool:
@@ -80,6 +100,11 @@ def step(ev: Evaluator, op: Op, ref: AVal, iterator: VObj) -> None:
     """One round of a loop over a known sequence."""
     assert isinstance(ref, Ref)
     items = [item_at(ev, kid, iterator.tag) for kid in iterator.kids]
+    if iterator.tag == 0:
+        count = 0
+        while None not in [item_at(ev, kid, count) for kid in iterator.kids]:
+            count += 1
+        ev.note("unrolled", f"a loop over {count} items")
     if None in items:
         exhausted(ev, op)
         return
@@ -108,17 +133,6 @@ def item_at(ev: Evaluator, source: AVal, position: int) -> AVal | None:
     return obj.kids[position] if position < len(obj.kids) else None
 
 
-def resume(ev: Evaluator, ref: AVal, generator: VObj, cont: str) -> None:
-    """Run a suspended generator until it yields or ends; `cont` says what happens then."""
-    assert isinstance(ref, Ref)
-    frame = restore_frame(ev, generator)
-    frame.cont = cont
-    # The generator is running: its frame holds what it held.
-    ev.state.heap[ref.id] = VObj("running", generator.tag.code)
-    ev.state.frames.append(frame)
-    ev.following = True
-
-
 @rule("yield_value")
 def yield_value(ev: Evaluator, op: Op) -> None:
     frame = ev.state.top
@@ -127,15 +141,22 @@ def yield_value(ev: Evaluator, op: Op) -> None:
         return
     ev.take(op)
     (entry,) = ev.grab()
-    suspended = suspend_frame(ev)
-    consumer = ev.state.top
-    term = consumer.block.term
-    assert term is not None
-    ref = consumer.env[term.operands[0]].aval
+    many = frame.source.yields > 1
+    generator = suspend_frame(ev)
+    ref = frame.held[0]
     assert isinstance(ref, Ref)
-    ev.state.heap[ref.id] = suspended
-    ev.give(term, entry)
-    ev.jump(consumer.block.edges[0])
+    ev.state.heap[ref.id] = generator
+    if frame.cont == "iterate":
+        consumer = ev.state.top
+        assert consumer.block.term is not None
+        ev.give(consumer.block.term, entry)
+        ev.collect()
+        ev.jump(consumer.block.edges[0])
+        return
+    ev.bind_result(entry)
+    ev.collect()
+    if many:
+        ev.join()
 
 
 @rule("resume")
@@ -160,6 +181,7 @@ def return_value(ev: Evaluator, op: Op) -> None:
         ev.settle(entry.aval)
     many = ev.state.top.source.returns > 1
     frame, entry = ev.pop_frame(entry)
+    ev.state.finish_generator(frame)
     ev.following = True
     CONTINUATIONS[frame.cont](ev, entry, frame.held)
     if many and ev.following and frame.cont != "iterate":
@@ -169,9 +191,10 @@ def return_value(ev: Evaluator, op: Op) -> None:
 def leave_function(ev: Evaluator) -> None:
     """Nothing but the result is held from here on; the interpreter clears the slots."""
     frame = ev.state.top
+    ev.check_survivors(None)
     if not ev.observed(frame):
         frame.locals.clear()
-    frame.cells.clear()
+    frame.cells = Cells({})
     ev.state.bound.clear()
 
 
@@ -200,30 +223,23 @@ def _iterate(ev: Evaluator, entry: Entry, held: tuple[AVal, ...]) -> None:
     exhausted(ev, term)
 
 
-CONTINUATIONS = {"value": _value, "held": _held, "enter": _enter, "iterate": _iterate}
+def _next(ev: Evaluator, entry: Entry, held: tuple[AVal, ...]) -> None:
+    """A generator that a call has advanced has ended; `held` may have what that gives instead."""
+    if len(held) == 1:
+        stop(ev, entry)
+        return
+    ev.discard(entry)
+    ev.bind_result(Entry(held[1]))
+    ev.collect()
 
 
-@rule("raise_varargs")
-def raise_varargs(ev: Evaluator, op: Op) -> None:
-    ev.take(op)
-    ev.realise_hand()
-    ev.protect()
-    operands = ev.hand_temps()
-    ev.state.hand.clear()
-    ev.finish("raise_varargs", op.arg, operands, [])
-    ev.end_path()
-
-
-@rule("reraise")
-def reraise(ev: Evaluator, op: Op) -> None:
-    kept = list(op.operands[: op.keeps])
-    ev.take(op)
-    ev.realise_hand()
-    ev.protect()
-    operands = ev.kept_temps(kept) + ev.hand_temps()
-    ev.state.hand.clear()
-    ev.finish("reraise", op.arg, operands, [])
-    ev.end_path()
+CONTINUATIONS = {
+    "value": _value,
+    "held": _held,
+    "enter": _enter,
+    "iterate": _iterate,
+    "next": _next,
+}
 
 
 @rule("send")

@@ -7,6 +7,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorT
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
+from ...ir.ops import CLOSURE, FUNCTION_PARTS
 from ..attributes import (
     Bound,
     Found,
@@ -16,7 +17,7 @@ from ..attributes import (
     static_lookup,
     virtual_attribute,
 )
-from ..builtin_calls import BUILTINS, METHODS
+from ..builtin_calls import BUILTINS, METHODS, give
 from ..domain import (
     NULL,
     UNBOUND,
@@ -31,10 +32,12 @@ from ..domain import (
     Tmp,
     VObj,
 )
-from ..instances import instantiate
+from ..generator_calls import GENERATOR_CALLS
+from ..generators import generator_refusal
+from ..instances import instantiate, makes_exactly
 from ..machine import known_type
 from ..source import source_of
-from ..unfold import callee_of, can_unfold, sequence_items, static_refusal, unfold
+from ..unfold import callee_of, can_unfold, sequence_items, unfold
 from .registry import residual, residual_hand, rule
 
 if TYPE_CHECKING:
@@ -165,9 +168,11 @@ def residual_call(ev: Evaluator, op: Op, function: AVal) -> None:
 
 
 def result_type(ev: Evaluator, function: AVal) -> type | None:
-    """The exact type of what a known callable returns, if that is declared."""
+    """The exact type of what a known callable returns, if that is declared, or an exception."""
     if not isinstance(function, Const) or not isinstance(function.obj, HASHABLE):
         return None
+    if isinstance(function.obj, type) and makes_exactly(function.obj):
+        return function.obj
     return ev.request.knowledge.result_types.get(function.obj)
 
 
@@ -179,27 +184,63 @@ def fold_call(
     if isinstance(aval, (Tmp, Dyn, Marker)):
         return False
     if isinstance(aval, Const):
+        if ev.request.established and not keywords and was_established(ev, op, aval.obj, args):
+            return True
         special = builtin_rule(aval.obj)
         if special is not None:
-            return bool(ev.request.assume and special(ev, op, args, keywords))
+            return ev.request.assume and of_builtin(ev, op, special, aval.obj, args, keywords)
         if type(aval.obj) is functools.partial:
             special = builtin_rule(aval.obj.func)
             if special is not None and ev.request.assume:
                 lead = [Entry(Const(arg)) for arg in aval.obj.args]
                 named = {name: Entry(Const(arg)) for name, arg in aval.obj.keywords.items()}
-                return bool(special(ev, op, [*lead, *args], {**named, **keywords}))
+                every, called = [*lead, *args], aval.obj.func
+                return of_builtin(ev, op, special, called, every, {**named, **keywords})
         if isinstance(aval.obj, type):
             return instantiate(ev, op, aval.obj, args, keywords)
     method = ev.object(aval, "method")
     if method is not None and isinstance(method.kids[0], Const):
         special = builtin_rule(method.kids[0].obj)
         if special is not None:
-            return bool(special(ev, op, [Entry(method.kids[1]), *args], keywords))
+            every, called = [Entry(method.kids[1]), *args], method.kids[0].obj
+            return of_builtin(ev, op, special, called, every, keywords)
     return open_call(ev, op, function, args, keywords)
 
 
+def was_established(ev: Evaluator, op: Op, function: Any, args: list[Entry]) -> bool:
+    """Leave out a call whose outcome is known: see `Established`."""
+    first = args[0].aval if args else None
+    if not isinstance(first, Dyn):
+        return False
+    others = [entry.aval.obj for entry in args[1:] if isinstance(entry.aval, Const)]
+    for fact in ev.request.established:
+        if fact.function is not function or fact.parameter != first.slot:
+            continue
+        if len(others) == len(args) - 1 and fact.holds(*others):
+            return give(ev, op, first if fact.gives_parameter else Const(None))
+    return False
+
+
+def of_builtin(
+    ev: Evaluator,
+    op: Op,
+    special: Any,
+    function: Any,
+    args: list[Entry],
+    keywords: dict[str, Entry],
+) -> bool:
+    """Evaluate a call of a builtin by its rule; False leaves the call as it is."""
+    done = bool(special(ev, op, args, keywords))
+    result = ev.state.top.env.get(op.results[0]) if done else None
+    if result is not None:
+        ev.note_folded(function.__name__, result.aval)
+    return done
+
+
 #: By identity: looking a user's object up by value would run its `__hash__`.
-_BUILTIN_RULES = {id(function): rule for function, rule in {**BUILTINS, **METHODS}.items()}
+_BUILTIN_RULES = {
+    id(function): rule for function, rule in {**BUILTINS, **METHODS, **GENERATOR_CALLS}.items()
+}
 
 
 def builtin_rule(obj: Any) -> Any:
@@ -235,12 +276,11 @@ def virtual_generator(
     """A call that makes a generator which nothing has looked at yet."""
     callee = callee_of(ev, function.aval)
     assert callee is not None
-    source = source_of(callee.code)
-    simple = not source.handlers and source.yields and not source.fn.flags & (0x80 | 0x200)
-    if not simple or static_refusal(source) or callee.code in ev.request.demands.no_unfold:
+    why = generator_refusal(ev, source_of(callee.code))
+    if why is not None:
+        ev.note("declined", f"{callee.code.co_qualname}: {why}")
         return False
-    names = {name for block in source.fn.blocks for name in (op.name for op in block.all_ops())}
-    if "send" in names or can_unfold(ev, callee, args, keywords) is None:
+    if can_unfold(ev, callee, args, keywords) is None:
         return False
     entries = [function, *args, *keywords.values()]
     kept = {id(entry) for entry in entries}
@@ -304,15 +344,15 @@ def make_function(ev: Evaluator, op: Op) -> None:
     code = hand[-1].aval
     flags = op.arg
     cells: list[AVal] | None = []
-    if flags & 8:
+    if flags & CLOSURE:
         cells = sequence_items(ev, hand[-2].aval)
     if cells is None or not (isinstance(code, Const) and isinstance(code.obj, CodeType)):
         residual_hand(ev, op)
         return
     entries = ev.grab()
-    parts: list[AVal] = [UNBOUND, UNBOUND, UNBOUND]
-    optional = entries[: len(entries) - 1 - bool(flags & 8)]
-    wanted = [position for position in range(3) if flags & (1 << position)]
+    parts: list[AVal] = [UNBOUND for _ in FUNCTION_PARTS]
+    optional = entries[: len(entries) - 1 - bool(flags & CLOSURE)]
+    wanted = [position for position, bit in enumerate(FUNCTION_PARTS) if flags & bit]
     for entry, position in reversed(list(zip(optional, wanted, strict=True))):
         parts[position] = ev.to_slot(entry, "function")
     for entry in entries[len(optional) :]:

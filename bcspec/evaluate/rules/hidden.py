@@ -39,19 +39,19 @@ def load_clear(ev: Evaluator, op: Op) -> None:
 
 @rule("load_clear_cell")
 def load_clear_cell(ev: Evaluator, op: Op) -> None:
-    cells = ev.state.top.cells
-    cell = cells[op.arg]
+    frame = ev.state.top
+    cell = frame.cells[op.arg]
     if isinstance(cell, Own):
         emit_saved(ev, op, op.arg)
     else:
-        cells[op.arg] = UNBOUND
+        frame.cells = frame.cells.with_cell(op.arg, UNBOUND)
         ev.give(op, Entry(cell))
 
 
 @rule("make_cell")
 def make_cell(ev: Evaluator, op: Op) -> None:
-    cells = ev.state.top.cells
-    cell = cells[op.arg]
+    frame = ev.state.top
+    cell = frame.cells[op.arg]
     depth = len(ev.state.frames) - 1
     if isinstance(cell, Own):
         ev.emit("make_cell", cell.name)
@@ -60,18 +60,19 @@ def make_cell(ev: Evaluator, op: Op) -> None:
             raise ev.generic_from_here(f"a comprehension hides the free variable {op.arg}")
         name = ev.free_name(cell.obj, op.arg)
         ev.emit("make_cell", name)
-        cells[op.arg] = Own(name)
+        frame.cells = frame.cells.with_cell(op.arg, Own(name))
     else:
-        cells[op.arg] = ev.new_ref(VObj("cell", (op.arg, depth), (UNBOUND,)))
+        cell = ev.new_ref(VObj("cell", (op.arg, depth), (UNBOUND,)))
+        frame.cells = frame.cells.with_cell(op.arg, cell)
 
 
 @rule("drop_cell")
 def drop_cell(ev: Evaluator, op: Op) -> None:
-    cells = ev.state.top.cells
-    if isinstance(cells[op.arg], Own):
+    frame = ev.state.top
+    if isinstance(frame.cells[op.arg], Own):
         ev.emit("drop_cell", op.arg)
     else:
-        cells[op.arg] = UNBOUND
+        frame.cells = frame.cells.with_cell(op.arg, UNBOUND)
         ev.collect()
 
 
@@ -79,17 +80,16 @@ def drop_cell(ev: Evaluator, op: Op) -> None:
 def store_cell(ev: Evaluator, op: Op) -> None:
     """The cell comes back; the comprehension's variable, if it had the slot, is gone."""
     frame = ev.state.top
-    cells = frame.cells
     ev.take(op)
     frame.locals.pop(op.arg, None)
     if ev.observed(frame):
         ev.state.bound.pop(op.arg, None)
-    if isinstance(cells[op.arg], Own):
+    if isinstance(frame.cells[op.arg], Own):
         ev.collect()
         operands = ev.hand_temps()
         ev.grab()
         ev.emit("store_cell", op.arg, operands)
     else:
         (entry,) = ev.grab()
-        cells[op.arg] = entry.aval
+        frame.cells = frame.cells.with_cell(op.arg, entry.aval)
         ev.collect()

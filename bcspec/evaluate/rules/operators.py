@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
-from ..domain import AVal, Const, Entry, Ref, VObj, is_atomic
-from ..machine import known_type
+from ..domain import AVal, Const, Dyn, Entry, Ref, Tmp, TypeFact, VObj, is_atomic
+from ..machine import known_type, never_none
 from ..truth import truth_of
 from ..unfold import sequence_items
 from .registry import residual_hand, rule
@@ -68,6 +70,7 @@ def moderate(function: Any, values: list[Any]) -> bool:
 
 
 def give_folded(ev: Evaluator, op: Op, result: Const) -> None:
+    ev.note_folded(op.arg if isinstance(op.arg, str) else op.name, result)
     ev.discard_hand()
     ev.give(op, ev.const_entry(result.obj))
 
@@ -77,10 +80,30 @@ def binary_op(ev: Evaluator, op: Op) -> None:
     ev.take(op)
     left, right = (entry.aval for entry in ev.state.hand)
     result = fold(BINARY[op.arg.removesuffix("=")], left, right)
+    if result is None and op.arg == "|":
+        result = union_of_classes(left, right)
     if result is not None:
         give_folded(ev, op, result)
     elif not concatenate(ev, op, left, right):
         residual_hand(ev, op)
+
+
+def union_of_classes(left: AVal, right: AVal) -> Const | None:
+    """``A | None`` and the like, as in annotations of nested functions."""
+    if not isinstance(left, Const) or not isinstance(right, Const):
+        return None
+    if left.obj is right.obj is None or not (
+        is_alternative(left.obj) and is_alternative(right.obj)
+    ):
+        return None
+    return Const(left.obj | right.obj)
+
+
+def is_alternative(obj: Any) -> bool:
+    """Whether `obj` may stand in a union, and no metaclass has a say in it."""
+    if isinstance(obj, type):
+        return type(obj).__or__ is type.__or__ and type(obj).__ror__ is type.__ror__
+    return obj is None or type(obj) is UnionType
 
 
 def concatenate(ev: Evaluator, op: Op, left: AVal, right: AVal) -> bool:
@@ -159,19 +182,41 @@ def is_op(ev: Evaluator, op: Op) -> None:
     same = identical(ev, left, right)
     if same is not None:
         give_folded(ev, op, Const(same != bool(op.arg)))
-    else:
-        residual_hand(ev, op, (bool,))
+        return
+    fact = type_test(ev, left, right) or type_test(ev, right, left)
+    residual_hand(ev, op, (bool,))
+    if fact is not None:
+        result = ev.value_of(ev.state.top.env[op.results[0]])
+        ev.type_facts[result] = replace(fact, holds=not op.arg)
+
+
+def type_test(ev: Evaluator, left: AVal, right: AVal) -> TypeFact | None:
+    """What ``type(x) is cls`` tells about a variable `x`."""
+    fact = ev.type_facts.get(left.value) if isinstance(left, Tmp) else None
+    if fact is None or fact.cls is not None or not isinstance(right, Const):
+        return None
+    return replace(fact, cls=right.obj) if keeps_instances(ev, right.obj) else None
+
+
+def keeps_instances(ev: Evaluator, obj: Any) -> bool:
+    """Whether `obj` is a class whose instances cannot be given another class, or never are."""
+    if not isinstance(obj, type):
+        return False
+    return not obj.__flags__ & _HEAP_TYPE or obj in ev.request.knowledge.keeps_instances
+
+
+_HEAP_TYPE = 1 << 9
 
 
 def identical(ev: Evaluator, left: AVal, right: AVal) -> bool | None:
     """``left is right``, where it does not depend on how constants are stored."""
-    if isinstance(left, Ref) or isinstance(right, Ref):
-        if isinstance(left, Ref) and isinstance(right, Ref):
-            return left.id == right.id
-        other = right if isinstance(left, Ref) else left
-        return (
-            False if isinstance(other, Const) or known_type(other) in (bool, type(None)) else None
-        )
+    for one, two in ((left, right), (right, left)):
+        if isinstance(one, Ref):
+            return identical_virtual(ev, one, two)
+        if isinstance(one, Const) and one.obj is None and never_none(two):
+            return False
+    if isinstance(left, Dyn) and isinstance(right, Dyn) and left.slot == right.slot:
+        return True
     if isinstance(left, Const) and isinstance(right, Const):
         return identical_constants(left.obj, right.obj)
     for one, two in ((left, right), (right, left)):
@@ -179,6 +224,18 @@ def identical(ev: Evaluator, left: AVal, right: AVal) -> bool | None:
         if isinstance(one, Const) and exact is not None and exact is not type(one.obj):
             return False
     return None
+
+
+def identical_virtual(ev: Evaluator, virtual: Ref, other: AVal) -> bool | None:
+    """Whether `other` is the virtual object `virtual`, too."""
+    kind = ev.state.heap[virtual.id].kind
+    if isinstance(other, Ref):
+        return True if other.id == virtual.id else None if kind == "class" else False
+    if kind == "class" and isinstance(other, Const):
+        return False if not isinstance(other.obj, type) else None
+    if isinstance(other, Const) or kind == "exception":
+        return False
+    return False if known_type(other) in (bool, type(None)) else None
 
 
 def identical_constants(left: Any, right: Any) -> bool | None:

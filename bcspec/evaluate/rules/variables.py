@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import builtins
 import sys
-from types import CellType, ModuleType
+from types import BuiltinFunctionType, CellType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
 from ..attributes import const_attribute
 from ..domain import NULL, UNBOUND, AVal, Const, Dyn, Entry, Own, Ref, Saved, Tmp
+from ..emission import Restart
 from ..facts import label
-from ..machine import Restart
 from .registry import residual, rule
 
 if TYPE_CHECKING:
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 @rule("const")
 def const(ev: Evaluator, op: Op) -> None:
     ev.give(op, ev.const_entry(op.arg))
+
+
+@rule("load_common_constant")
+def load_common_constant(ev: Evaluator, op: Op) -> None:
+    """A builtin as the interpreter found it when it started, whatever its name stands for since."""
+    obj = getattr(builtins, op.arg, None)
+    original = type(obj) in (type, BuiltinFunctionType) and obj.__module__ == "builtins"
+    if original and ev.request.assume:
+        ev.give(op, ev.const_entry(obj))
+    else:
+        residual(ev, op)
 
 
 @rule("null")

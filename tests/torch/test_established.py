@@ -1,0 +1,121 @@
+"""What guards establish, and the calls that are left out because of it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from test_entry import called_names, stock_and_installed, warm
+
+import bcspec.torch
+from bcspec.torch import internals
+from bcspec.torch.calls import Shape, Target
+from bcspec.torch.established import TensorFact, fact_of, parameter_sources, tensor_facts
+
+assert_size_stride = internals.assert_size_stride()
+
+
+def facts_after(function, *args, **options):
+    torch._dynamo.reset()
+    torch.compile(function, backend="eager", **options)(*args)
+    (entry,) = internals.cache_entries()(function.__code__, -1)
+    return tensor_facts(entry.guard_manager.root)
+
+
+def test_size_and_stride_of_each_tensor():
+    def f(x, *rest, d):
+        return x + rest[0].t() + d["a, b"]
+
+    torch._dynamo.reset()
+    torch.compile(f, backend="eager")(torch.ones(2, 3), torch.ones(3, 2), d={"a, b": torch.ones(1)})
+    (entry,) = internals.cache_entries()(f.__code__, -1)
+    found = tensor_facts(entry.guard_manager.root)
+    assert found == {
+        "L['x']": TensorFact((2, 3), (3, 1), True, False),
+        "L['rest'][0]": TensorFact((3, 2), (2, 1), True, False),
+        "L['d']['a, b']": TensorFact((1,), (1,), True, False),
+    }
+    shape = Shape.of(Target.of(f), (1, 2), {"d": 3})
+    assert list(parameter_sources(shape)) == [
+        ("arg_0", "L['x']"),
+        ("arg_1", "L['rest'][0]"),
+        ("keyword_0", "L['d']"),
+    ]
+
+
+def test_dimensions_that_vary_are_unknown():
+    def f(x):
+        return x + 1
+
+    fact = facts_after(f, torch.ones(4, 5), dynamic=True)["L['x']"]
+    assert fact.size == (None, None)
+    assert not fact.asserts((4, 5), (5, 1))
+
+
+def test_a_parameter_is_no_plain_tensor():
+    def f(x):
+        return x + 1
+
+    assert not facts_after(f, torch.nn.Parameter(torch.ones(3)))["L['x']"].plain
+
+
+@pytest.mark.parametrize(
+    "text", ["", "check_tensor(L['y'], Tensor", "check_tensor(L['x'], size=[3])"]
+)
+def test_texts_that_are_not_understood_establish_nothing(text):
+    assert fact_of("L['x']", [text]) is None
+    assert fact_of("L['x']", []) is None
+
+
+sizes = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=3).map(tuple)
+
+
+@given(sizes, sizes)
+def test_what_cannot_fail_does_not(real, asked):
+    tensor = torch.empty(100).as_strided([n for n, _ in real], [s for _, s in real])
+    fact = TensorFact(tuple(tensor.shape), tensor.stride(), True, False)
+    size, stride = tuple(n for n, _ in asked), tuple(s for _, s in asked)
+    assert fact.describes(tensor)
+    if fact.asserts(size, stride, "input"):
+        assert_size_stride(tensor, size, stride, "input")
+    if size == fact.size and stride == fact.stride:
+        assert fact.asserts(size, stride, "input")
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("asked", [False, True])
+def test_inputs_are_not_checked_twice(grad, asked, monkeypatch):
+    monkeypatch.setenv("BCSPEC_SIZE_ASSERTS", "1" if asked else "0")
+    with bcspec.torch.installed(), contextlib.nullcontext() if grad else torch.no_grad():
+        f = torch.compile(lambda x, y: x * y + 1)
+        x = torch.ones(4, requires_grad=grad)
+        warm(lambda x: f(x, torch.ones(4)), x)
+        _, c = called_names(lambda: f(x, torch.ones(4)))
+    assert c.count("assert_size_stride") == (2 if asked else 0)
+    assert c.count("unwrap_if_dead") == (2 if asked and grad else 0)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_other_sizes_and_strides(grad):
+    def scenario():
+        f = torch.compile(lambda x: x * 2 + 1, dynamic=False)
+        found = []
+        for make in (
+            lambda: torch.ones(4, 4),
+            lambda: torch.arange(16.0).reshape(4, 4).t(),
+            lambda: torch.ones(4, 8)[:, ::2],
+            lambda: torch.ones(4, 1).expand(4, 4),
+            lambda: torch.ones(3, 4),
+            lambda: torch.ones(4),
+            lambda: torch.ones(0, 4),
+        ):
+            for _ in range(4):
+                result = f(make().requires_grad_(grad))
+                found.append((result.tolist(), result.stride()))
+        return found
+
+    stock, ours = stock_and_installed(scenario)
+    assert stock == ours
