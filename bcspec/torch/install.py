@@ -40,11 +40,7 @@ def install() -> None:
 
 def uninstall() -> None:
     """Leave graphs compiled from now on generic; those already compiled keep their wrappers."""
-    if "installed" in _reasons:
-        _reasons.discard("installed")
-        _patch_places()
-        gc.collect()
-        release()  # no module is watched for what has just gone
+    unhook("installed")
 
 
 @contextlib.contextmanager
@@ -64,6 +60,21 @@ def hook(reason: str) -> None:
     if enabled():
         _reasons.add(reason)
         _patch_places()
+
+
+def unhook(reason: str) -> bool:
+    """Drop one of the reasons to hook into torch.
+
+    Returns:
+        Whether it was one.
+    """
+    if reason not in _reasons:
+        return False
+    _reasons.discard(reason)
+    _patch_places()
+    gc.collect()
+    release()  # no module is watched for what has just gone
+    return True
 
 
 def _patch_places() -> None:
