@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 
 from .floor import bare_calls
-from .measure import interleaved
+from .measure import Timing, interleaved
 from .overheads import WARM_UP, fresh_copy
 from .report import add_arguments, geometric_mean, progress_bar, row, table, write
 
@@ -159,13 +159,14 @@ def outputs_of(result: Any) -> list[torch.Tensor]:
     return [each for each in found if each.requires_grad]
 
 
-def call_of(target: Any, args: tuple[Any, ...], mode: str) -> Callable[[], object]:
-    """One call in a mode, without arguments."""
+def call_of(target: Any, calls: Sequence[tuple[Any, ...]], mode: str) -> Callable[[], object]:
+    """One call in a mode, or one with each of several argument lists, without arguments."""
     if mode in (NO_GRAD, GRAD):
-        return lambda: target(*args)
+        return once(target, calls)
     optimizer = None
     if mode == STEP:
         optimizer = torch.optim.SGD(target.parameters(), lr=0.01)
+    (args,) = calls
 
     def run() -> None:
         outputs = outputs_of(target(*args))
@@ -177,21 +178,59 @@ def call_of(target: Any, args: tuple[Any, ...], mode: str) -> Callable[[], objec
     return run
 
 
-def candidates(case: Case, mode: str) -> dict[str, Callable[[], object]]:
-    """One warm call per column."""
-    target, args = case.make(mode != NO_GRAD)
-    options = dict(case.options)
-    calls = {
-        "eager": call_of(own_copy(target), args, mode),
-        "stock": call_of(torch.compile(own_copy(target), **options), args, mode),
-        "bcspec": call_of(torch.compile(own_copy(target), backend="bcspec", **options), args, mode),
+def once(target: Any, calls: Sequence[tuple[Any, ...]]) -> Callable[[], object]:
+    """One forward call with each argument list; with a single one, without a loop around it."""
+    if len(calls) == 1:
+        (args,) = calls
+        return lambda: target(*args)
+
+    def run() -> None:
+        for args in calls:
+            target(*args)
+
+    return run
+
+
+def candidates(
+    target: Any, calls: Sequence[tuple[Any, ...]], mode: str, **options: Any
+) -> dict[str, Callable[[], object]]:
+    """One warm call per column.
+
+    Args:
+        target: a function or module.
+        calls: its arguments, for each call; the floor is measured where there is one.
+        mode: of running it.
+        options: of `torch.compile`.
+    """
+    ours = torch.compile(own_copy(target), backend="bcspec", **options)
+    found = {
+        "eager": call_of(own_copy(target), calls, mode),
+        "stock": call_of(torch.compile(own_copy(target), **options), calls, mode),
+        "bcspec": call_of(ours, calls, mode),
     }
-    if mode in (NO_GRAD, GRAD) and isinstance(target, FunctionType):
-        calls["floor"] = bare_calls(fresh_copy(target), *args)
-    for call in calls.values():
+    if mode in (NO_GRAD, GRAD) and len(calls) == 1:
+        found["floor"] = bare_calls(own_copy(target), *calls[0])
+    for call in found.values():
         for _ in range(WARM_UP):
             call()
-    return calls
+    return found
+
+
+def measure(
+    target: Any,
+    calls: Sequence[tuple[Any, ...]],
+    mode: str,
+    *,
+    rounds: int,
+    number: int,
+    advance: Callable[[], object],
+    **options: Any,
+) -> dict[str, Timing]:
+    """Time all columns; arguments as for `candidates` and `interleaved`."""
+    torch._dynamo.reset()
+    with torch.no_grad() if mode == NO_GRAD else contextlib.nullcontext():
+        columns = candidates(target, calls, mode, **options)
+        return interleaved(columns, rounds=rounds, number=number, advance=advance)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -206,15 +245,16 @@ def main(argv: list[str] | None = None) -> int:
     with progress_bar(console, sum(len(CASES[c].modes) for c in chosen) * options.rounds) as step:
         for name in chosen:
             for mode in CASES[name].modes:
-                torch._dynamo.reset()
-                advance = step(f"{name}, {mode}")
-                with torch.no_grad() if mode == NO_GRAD else contextlib.nullcontext():
-                    timings = interleaved(
-                        candidates(CASES[name], mode),
-                        rounds=options.rounds,
-                        number=options.number,
-                        advance=advance,
-                    )
+                target, args = CASES[name].make(mode != NO_GRAD)
+                timings = measure(
+                    target,
+                    [args],
+                    mode,
+                    rounds=options.rounds,
+                    number=options.number,
+                    advance=step(f"{name}, {mode}"),
+                    **dict(CASES[name].options),
+                )
                 rows.append(row(name, mode, timings))
     console.print(table("cases", rows))
     console.print(f"stock/bcspec, geometric mean: {geometric_mean(rows):.2f}")

@@ -18,40 +18,59 @@ from .measure import Timing
 
 COLUMNS = ("eager", "stock", "bcspec", "floor")
 
+#: Key of a row -> the columns whose medians it divides.
+RATIOS = {
+    "ratio_stock_over_bcspec": ("stock", "bcspec"),
+    "ratio_bcspec_over_eager": ("bcspec", "eager"),
+}
 
-def row(case: str, mode: str, timings: dict[str, Timing]) -> dict[str, Any]:
-    """One row of the JSON file; a column that was not measured is None."""
+#: Unit in the keys of rows -> the same in a title.
+UNITS = {"us": "microseconds per call", "instructions": "instructions per call"}
+
+
+def row(case: str, mode: str, timings: dict[str, Timing], unit: str = "us") -> dict[str, Any]:
+    """One row of the JSON file; a column that was not measured is None.
+
+    Args:
+        case: what was called.
+        mode: how.
+        timings: by column.
+        unit: of the measurements, part of the keys.
+    """
     found: dict[str, Any] = {"case": case, "mode": mode}
-    for key, part in (("us", "median"), ("min_us", "minimum"), ("spread_us", "spread")):
+    for key, part in ((unit, "median"), (f"min_{unit}", "minimum"), (f"spread_{unit}", "spread")):
         for name in COLUMNS:
             timing = timings.get(name)
             found[f"{name}_{key}"] = None if timing is None else round(getattr(timing, part), 3)
-    found["ratio_stock_over_bcspec"] = round(timings["stock"].median / timings["bcspec"].median, 3)
-    found["ratio_bcspec_over_eager"] = round(timings["bcspec"].median / timings["eager"].median, 3)
+    for key, (above, below) in RATIOS.items():
+        pair = timings.get(above), timings.get(below)
+        if pair[0] is not None and pair[1] is not None and pair[1].median > 0:
+            found[key] = round(pair[0].median / pair[1].median, 3)
+        else:
+            found[key] = None
     return found
 
 
-def cell(each: dict[str, Any], name: str) -> str:
-    if each[f"{name}_us"] is None:
+def cell(each: dict[str, Any], name: str, unit: str) -> str:
+    if each[f"{name}_{unit}"] is None:
         return "-"
-    return "{:.1f}\n({:.1f}, {:.1f})".format(
-        *(each[f"{name}_{key}"] for key in ("us", "min_us", "spread_us"))
+    return "{:,.1f}\n({:,.1f}, {:,.1f})".format(
+        *(each[f"{name}_{key}{unit}"] for key in ("", "min_", "spread_"))
     )
 
 
-def table(title: str, rows: list[dict[str, Any]]) -> Table:
+def table(title: str, rows: list[dict[str, Any]], unit: str = "us") -> Table:
     """The rows for a terminal."""
-    shown = Table(title=f"{title}, microseconds per call: median (minimum, spread)")
+    shown = Table(title=f"{title}, {UNITS[unit]}: median (minimum, spread)")
     shown.add_column("case")
     for name in ("mode", *COLUMNS, "stock/bcspec", "bcspec/eager"):
         shown.add_column(name, justify="right")
     for each in rows:
-        ratios = (each["ratio_stock_over_bcspec"], each["ratio_bcspec_over_eager"])
         shown.add_row(
             each["case"],
             each["mode"],
-            *(cell(each, name) for name in COLUMNS),
-            *(f"{ratio:.2f}" for ratio in ratios),
+            *(cell(each, name, unit) for name in COLUMNS),
+            *("-" if each[ratio] is None else f"{each[ratio]:.2f}" for ratio in RATIOS),
         )
     return shown
 

@@ -11,6 +11,9 @@ from pathlib import Path
 BENCHES: dict[str, tuple[str, str]] = {
     "overheads": ("bench.overheads", "add one: eager, stock torch.compile, bcspec, bare kernel"),
     "cases": ("bench.cases", "many kinds of compiled calls: eager, stock, bcspec, bare kernels"),
+    "scaling": ("bench.scaling", "what each further argument, output, parameter ... adds"),
+    "compile": ("bench.compile", "what specialising costs: time, share of a compile, memory"),
+    "instructions": ("bench.instructions", "instructions per warm call, counted by callgrind"),
     "reference": ("bench.reference", "torch's generic wrappers: generic, generated, specialised"),
 }
 
