@@ -60,16 +60,32 @@ class Established:
     """A call that need not be made any more, since what it would find out is known.
 
     Attributes:
-        function: what is called, with a parameter of the residual function first.
-        parameter: that parameter; ``name.0`` is the first item of ``*name`` of a declared length.
+        function: what is called, with an object about which something is known first.
         holds: given the other arguments, which are constants, whether the call has no effect.
-        gives_parameter: it returns the parameter, not None.
+        gives_first: it returns its first argument, not None.
     """
 
     function: Callable[..., Any]
-    parameter: str
     holds: Callable[..., bool]
-    gives_parameter: bool = False
+    gives_first: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Refinement:
+    """What is known of an object besides its exact class; it may stand wherever that does.
+
+    Attributes:
+        cls: its exact class, None if that is not known.
+        established: calls with it as their first argument that need not be made.
+        attributes: the same of its attributes, from the moment that `Request.check` has said yes until
+            something runs that could change them.  Loading one runs no code of anyone's.
+        items: likewise of its items, by key.
+    """
+
+    cls: type | None = None
+    established: tuple[Established, ...] = ()
+    attributes: dict[str, Refinement] = field(default_factory=dict)
+    items: dict[Any, Refinement] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -95,7 +111,8 @@ class Knowledge:
         stable_types: values of these types count as definitions when a module global names them.
         unshadowed: classes whose instances never hide a method by an attribute.
         keeps_instances: classes whose instances are never given another class.
-        attribute_types: exact type of an attribute of an object (by ``id`` and name).
+        attribute_types: exact type of an attribute of an object (by ``id`` and name), or what else
+            is known of it.
         volatile: attributes of an object (by ``id`` and name) that are read at each call, though they
             look like definitions.
         equivalents: functions in whose place another one is called: one that sets up what is the
@@ -119,7 +136,7 @@ class Knowledge:
     stable_types: dict[type, str] = field(default_factory=dict)
     unshadowed: dict[type, str] = field(default_factory=dict)
     keeps_instances: dict[type, str] = field(default_factory=dict)
-    attribute_types: dict[tuple[int, str], type] = field(default_factory=dict)
+    attribute_types: dict[tuple[int, str], type | Refinement] = field(default_factory=dict)
     volatile: dict[tuple[int, str], str] = field(default_factory=dict)
     equivalents: dict[FunctionType, Equivalent] = field(default_factory=dict)
 

@@ -36,6 +36,12 @@ def bare_calls(function: Callable[..., Any], *args: Any) -> Callable[[], object]
     compiled(*args)
     for graph, call in zip(graphs, generic, strict=True):
         graph.current_callable = call
+    run = in_turn(recorded)
+    return without_gradients(run) if torch.is_grad_enabled() else run
+
+
+def in_turn(recorded: list[tuple[Callable[..., Any], list[Any]]]) -> Callable[[], object]:
+    """Calls each of the recorded graphs with its inputs."""
     if len(recorded) == 1:
         ((call, inputs),) = recorded
         return lambda: call([*inputs])
@@ -45,6 +51,18 @@ def bare_calls(function: Callable[..., Any], *args: Any) -> Callable[[], object]
             call([*inputs])
 
     return run
+
+
+def without_gradients(run: Callable[[], object]) -> Callable[[], object]:
+    """Runs graphs as autograd's C code does: kernels that write into outputs want no gradients."""
+    switch = torch._C._set_grad_enabled
+
+    def switched() -> None:
+        switch(False)
+        run()
+        switch(True)
+
+    return switched
 
 
 def inductor_graphs(compiled: Any) -> list[Any]:

@@ -35,8 +35,9 @@ def add_one(x: torch.Tensor) -> torch.Tensor:
     return x + 1
 
 
-def fresh_copy(function: FunctionType) -> FunctionType:
+def fresh_copy(function: Callable[..., Any]) -> FunctionType:
     """The same function with a code object of its own: Dynamo's caches belong to code objects."""
+    assert isinstance(function, FunctionType)
     return FunctionType(
         function.__code__.replace(),
         function.__globals__,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
+from typing import Any
 
 from ..errors import SpecializationError
 from ..ir import Block, Function, check
+from ..knowledge import Refinement
 from .clean import clean
 from .constants import hold_constants_in_cells
 from .domain import UNBOUND, AVal, Cells, Const, Dyn, Frame, Own, VObj
@@ -50,12 +52,15 @@ class Residual:
         cells: the cell behind each free variable of `fn`, in order.
         assumptions: what justifies the folded values.
         notes: decisions, for `bcspec.explain`.
+        calls: calls of known functions with positional arguments that have stayed, and what is
+            known of these.
     """
 
     fn: Function
     cells: tuple[CellType, ...]
     assumptions: list[Assumption]
     notes: list[Note]
+    calls: list[tuple[Any, list[type | Refinement | None]]]
 
 
 def evaluate(request: Request) -> Residual:
@@ -122,9 +127,6 @@ def entry_frame(ev: Evaluator) -> Frame:
     source = source_of(function.__code__)
     fn = source.fn
     real = request.demands.real_cells
-    bound = {op.arg for block in fn.blocks for op in block.ops if op.name in ("store", "delete")}
-    if not bound.isdisjoint(fact.parameter.partition(".")[0] for fact in request.established):
-        raise ValueError("something is established about a parameter that is bound anew")
     locals_: dict[str, AVal] = {}
     for name in fn.arg_names:
         if name in request.constants:
@@ -147,7 +149,7 @@ def entry_frame(ev: Evaluator) -> Frame:
         else:
             cells[name] = ev.new_ref(VObj("cell", (name, 0), (content,)))
     ev.freevars.update(zip(fn.freevars, function.__closure__ or (), strict=True))
-    ev.declared_types = set(request.types.values())
+    ev.declared_types = {each for each in request.types.values() if isinstance(each, type)}
     for name, length in request.lengths.items():
         locals_[name] = spread_star(ev, name, length)
     return Frame(
@@ -168,15 +170,16 @@ def spread_star(ev: Evaluator, name: str, length: int) -> AVal:
     if not ev.blocks:
         ev.start(Block(0))
     (value,) = ev.emit_prologue("load", name, (), 1)
-    items = ev.emit_prologue("unpack_sequence", length, (value,), length)
+    unpacked = ev.emit_prologue("unpack_sequence", length, (value,), length)
     slots = [f"{name}.{index}" for index in range(length)]
     ev.counter = max(ev.counter, length)  # fresh slots are numbered, too
-    for slot, item in zip(slots, reversed(items), strict=True):
+    for slot, item in zip(slots, reversed(unpacked), strict=True):
         ev.emit_prologue("store", slot, (item,), 0)
         ev.state.bound[slot] = False
     ev.emit_prologue("delete", name, (), 0)
     del ev.state.bound[name]
-    return ev.new_ref(VObj("tuple", None, tuple(map(Dyn, slots))))
+    items = tuple(Dyn(slot, ev.request.types.get(slot)) for slot in slots)
+    return ev.new_ref(VObj("tuple", None, items))
 
 
 def star_type(fn: Function, name: str) -> type | None:
@@ -198,7 +201,7 @@ def finish(ev: Evaluator) -> Residual:
     fn.freevars = list(cells)
     fn.varnames = local_names(fn, request)
     check(fn)
-    return Residual(fn, tuple(cells.values()), list(ev.assumptions.values()), ev.notes)
+    return Residual(fn, tuple(cells.values()), list(ev.assumptions.values()), ev.notes, ev.calls)
 
 
 def used_cells(fn: Function, cells: dict[str, CellType]) -> dict[str, CellType]:

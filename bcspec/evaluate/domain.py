@@ -4,8 +4,8 @@ An abstract value is one of
 
 * `Const(obj)`: a known object;
 * `Dyn(slot)`: an unknown object that the residual function keeps in the local `slot`
-  (with ``maybe``: or nothing at all; with ``type``: of that exact type, or what one of `MARKERS`
-  says);
+  (with ``maybe``: or nothing at all; with ``type``: of that exact type, or what a `Refinement` or
+  one of `MARKERS` says);
 * `Tmp(value)`: an unknown object on the operand stack of the residual function;
 * `Ref(id)`: a *virtual* object of the heap: an allocation that has not been materialised;
 * `Own(name)`: the real cell of a variable of the residual function;
@@ -51,7 +51,11 @@ from types import CodeType
 from typing import Any
 
 from ..ir import Block, Value
+from ..knowledge import Refinement
 from .source import Source
+
+#: Operations of the residual function that run no code of anyone's.
+LOOKS = frozenset({"load_deref", "load_global", "branch"})
 
 #: Types whose values can be told apart by value alone and whose death nobody notices.
 ATOMIC_TYPES: frozenset[type] = frozenset(
@@ -169,7 +173,9 @@ class Dyn(AVal):
 
     __slots__ = ("maybe", "slot", "type")
 
-    def __init__(self, slot: str, type: type | None = None, maybe: bool = False) -> None:
+    def __init__(
+        self, slot: str, type: type | Refinement | None = None, maybe: bool = False
+    ) -> None:
         self.slot = slot
         self.type = type
         self.maybe = maybe
@@ -183,7 +189,7 @@ class Tmp(AVal):
 
     __slots__ = ("type", "value")
 
-    def __init__(self, value: Value, type: type | None = None) -> None:
+    def __init__(self, value: Value, type: type | Refinement | None = None) -> None:
         self.value = value
         self.type = type
 
@@ -204,6 +210,17 @@ class TypeFact:
 
     slot: str
     cls: type | None = None
+    holds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A value tells whether `Request.check` has said yes.
+
+    Attributes:
+        holds: the truth of the value if it has.
+    """
+
     holds: bool = True
 
 
@@ -356,14 +373,23 @@ class State:
     where the slot may as well be unbound.
     `forks` counts the dynamic branches and the protected operations passed, where control may have
     gone elsewhere: it tells unrolling from a dynamic loop.
+    `verdict` is what a call of `Request.check` has said, `trusting` that it was yes, as long as nothing
+    has run since that could change what was looked at.
     """
 
     frames: list[Frame]
     heap: dict[int, VObj] = field(default_factory=dict)
     bound: dict[str, bool] = field(default_factory=dict)
     forks: int = 0
+    verdict: Value | None = None
+    trusting: bool = False
     hand: list[Entry] = field(default_factory=list)
     held_aside: list[AVal] = field(default_factory=list)
+
+    def ran(self, name: str) -> None:
+        """An operation of the residual function, which may have run any code, is done."""
+        if name not in LOOKS:
+            self.verdict, self.trusting = None, False
 
     def copy(self) -> State:
         return State(
@@ -371,6 +397,8 @@ class State:
             dict(self.heap),
             dict(self.bound),
             self.forks,
+            self.verdict,
+            self.trusting,
             list(self.hand),
             list(self.held_aside),
         )

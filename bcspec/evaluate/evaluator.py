@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir import Block, Edge, Op
-from ..knowledge import EntryGuard
+from ..knowledge import EntryGuard, Refinement
 from . import facts, models
 from .domain import (
     GENERATOR_KINDS,
@@ -24,6 +24,7 @@ from .domain import (
     Dyn,
     Entry,
     Frame,
+    Passed,
     Ref,
     State,
     Tmp,
@@ -63,8 +64,10 @@ class Evaluator(Machine):
         self.priority: dict[Any, Any] = {}
         self.guards: dict[Any, EntryGuard] = {}
         self.entry_states: dict[Block, State] = {}
-        self.tested: TypeFact | None = None
+        self.tested: TypeFact | Passed | None = None
         self.declared_types: set[type] = set()
+        #: Calls that stay, of known functions with positional arguments, and what is known of these.
+        self.calls: list[tuple[Any, list[type | Refinement | None]]] = []
         self.widened_now = False
         self.following = False
 
@@ -341,6 +344,7 @@ class Evaluator(Machine):
         self.settle_all()
         self.strip()
         self.protect()
+        self.state.ran(name)
         operands = self.kept_temps(kept) + self.hand_temps()
         self.state.hand.clear()
         term = self.finish(name, arg, operands, [], results)
@@ -370,9 +374,12 @@ class Evaluator(Machine):
         self.pending.append((state, block))
 
     def refine(self, state: State, op: Op, position: int) -> None:
-        """What taking this side of the branch tells about the tested slot."""
+        """What taking this side of the branch tells."""
         fact = self.tested
         if fact is None or op.name != "branch" or fact.holds != (position == 0):
+            return
+        if isinstance(fact, Passed):
+            state.trusting = True
             return
         cls = fact.cls
         assert cls is not None

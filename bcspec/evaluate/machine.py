@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir import Block, Edge, Handler, Op, Value
+from ..knowledge import Refinement
 from .conversion import NEVER_STOPS
 from .domain import (
     MARKERS,
@@ -47,6 +48,7 @@ class Machine(Emitter):
         `kept` are values of the top frame's environment that the operation only looks at.
         """
         self.protect(name)
+        self.state.ran(name)
         operands = self.kept_temps(kept) + self.hand_temps()
         self.state.hand.clear()
         return self.emit(name, arg, operands, results, quiet=False)
@@ -330,6 +332,7 @@ class Machine(Emitter):
         """The residual block where the handler of frame `depth` begins in the present state."""
         state = self.state.copy()
         state.hand.clear()
+        state.verdict, state.trusting = None, False
         state.leave_frames(depth)
         frame = state.frames[depth]
         frame.env = {value: frame.env[value] for value in handler.args}
@@ -381,8 +384,21 @@ def known_type(aval: AVal) -> type | None:
     if isinstance(aval, Const):
         return type(aval.obj)
     if isinstance(aval, (Dyn, Tmp)):
+        if isinstance(aval.type, Refinement):
+            return aval.type.cls
         return aval.type if aval.type not in MARKERS else None
     return None
+
+
+def known_of(aval: AVal) -> type | Refinement | None:
+    """All that is known of an unknown object."""
+    return aval.type if isinstance(aval, (Dyn, Tmp)) else None
+
+
+def refinement(aval: AVal) -> Refinement | None:
+    """What is known of an unknown object besides its class."""
+    known = known_of(aval)
+    return known if isinstance(known, Refinement) else None
 
 
 def never_none(aval: AVal) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from ..knowledge import Established, Knowledge
+from ..knowledge import Knowledge, Refinement
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,12 @@ class Request:
     Attributes:
         function: the generic function.
         constants: parameters with a fixed value; the residual function lacks them.
-        types: exact types declared for parameters.
+        types: exact types declared for parameters, or what else is known of them; ``name.0`` is the
+            first item of ``*name`` of a declared length.
         lengths: number of items declared for a ``*args`` parameter (checked at each call).
         identical: parameters that are always one object (checked at each call).
         knowledge: what is declared.
-        established: calls that need not be made wherever the residual function gets to them.
+        check: once this has said yes, what is known of attributes and items holds (see `Refinement`).
         assume: whether globals, builtins and class attributes may be assumed (and watched).
         limits: bounds.
         demands: filled by restarts.
@@ -64,11 +66,11 @@ class Request:
 
     function: FunctionType
     constants: dict[str, Any] = field(default_factory=dict)
-    types: dict[str, type] = field(default_factory=dict)
+    types: dict[str, type | Refinement] = field(default_factory=dict)
     lengths: dict[str, int] = field(default_factory=dict)
     identical: dict[str, Any] = field(default_factory=dict)
     knowledge: Knowledge = field(default_factory=Knowledge)
-    established: tuple[Established, ...] = ()
+    check: Callable[..., Any] | None = None
     assume: bool = True
     limits: Limits = field(default_factory=Limits)
     demands: Demands = field(default_factory=Demands)

@@ -96,6 +96,9 @@ def describe(state: State, exact: bool = False) -> Any:
     return result
 
 
+#: Stands in a control point where `State.trusting` is set.
+CHECKED = "checked"
+
 #: Descriptions that do not depend on where else a value is mentioned.
 DESCRIBERS: dict[type, Any] = {
     Const: lambda aval: ("c", const_key(aval.obj)),
@@ -107,12 +110,14 @@ def control_point(state: State) -> tuple[Any, ...]:
     """Where control is: code, block, operation and continuation of every frame.
 
     The positions of known iterators count as control: each round of an unrolled loop is a point of
-    its own.  So do virtual exceptions: where one is handled is not where real ones are.
+    its own.  So do virtual exceptions: where one is handled is not where real ones are.  And so does
+    whether what has been checked still holds.
     """
-    return tuple(
+    points = (
         (frame.source.code, frame.block, frame.index, frame.cont, *rounds(state, frame))
         for frame in state.frames
     )
+    return (*points, CHECKED) if state.trusting else tuple(points)
 
 
 def rounds(state: State, frame: Frame) -> Iterator[Any]:

@@ -7,15 +7,16 @@ stride of its inputs again, and the autograd function whether they are dead func
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..evaluate import Residual
-from ..knowledge import Established
+from ..knowledge import Established, Refinement
 from . import internals
 from .calls import Shape
+from .chain import content
 
 
 @dataclass(frozen=True)
@@ -24,18 +25,20 @@ class TensorFact:
 
     Attributes:
         size, stride: in elements, None for a dimension that varies.
-        plain: the class is exactly `torch.Tensor`.
+        cls: name of the exact class.
         wrapped: some dispatch key is one of functorch.
     """
 
     size: tuple[int | None, ...]
     stride: tuple[int | None, ...]
-    plain: bool
+    cls: str
     wrapped: bool
 
     def describes(self, value: Any) -> bool:
         """Whether the fact is true of a tensor for which the guard holds: its text was read right."""
-        return (type(value) is internals.tensor()) == self.plain and all(
+        if not isinstance(value, internals.tensor()) or type(value).__name__ != self.cls:
+            return False
+        return all(
             len(known) == len(found) and all(a in (None, b) for a, b in zip(known, found))
             for known, found in ((self.size, value.shape), (self.stride, value.stride()))
         )
@@ -65,7 +68,12 @@ def tensor_facts(root: Any) -> dict[str, TensorFact]:
     found = {}
     managers = [root]
     for manager in managers:
+        if manager.is_tag_safe_root():
+            continue  # passed over as long as the dictionaries below are the same
         managers += manager.get_child_managers()
+        if isinstance(manager, internals.dict_guard_manager()):
+            pairs = manager.get_key_value_managers().values()
+            managers += [value for _, value in pairs if value is not None]
         source = manager.get_source()
         for guard in manager.get_leaf_guards():
             if type(guard).__name__ == "TENSOR_MATCH":
@@ -90,7 +98,7 @@ def fact_of(source: str, parts: list[str]) -> TensorFact | None:
     return TensorFact(
         numbers(match["size"]),
         numbers(match["stride"]),
-        match["cls"] == "Tensor",
+        match["cls"],
         "FuncTorch" in match["keys"],
     )
 
@@ -99,21 +107,53 @@ def numbers(text: str) -> tuple[int | None, ...]:
     return tuple(int(n) if n.isdigit() else None for n in text.split(", ") if n)
 
 
-def parameter_facts(root: Any, shape: Shape, values: tuple[Any, ...]) -> dict[str, TensorFact]:
-    """What is established about the parameters of a direct way (`bcspec.torch.calls.exactly`).
+def guarded(root: Any, shape: Shape, values: tuple[Any, ...]) -> Guarded:
+    """What is established about what a direct way is called with and what its frame holds.
 
     Args:
         root: the root of the guards.
         shape: how the function is called.
-        values: what the parameters are in a call for which the guards hold.
+        values: what the parameters of the direct way (`bcspec.torch.calls.exactly`) are in a call
+            for which the guards hold.
     """
-    facts = tensor_facts(root)
-    sources = zip(parameter_sources(shape), values, strict=True)
-    return {
-        name: facts[source]
-        for (name, source), value in sources
-        if source in facts and facts[source].describes(value)
+    roots = {
+        source: value for (_, source), value in zip(parameter_sources(shape), values, strict=True)
     }
+    roots |= {source_of(name): value for name, value in constants_of(shape).items()}
+    parts: dict[str, dict[Step, Any]] = {}
+    for source, fact in tensor_facts(root).items():
+        steps = steps_of(source, roots)
+        if steps is None:
+            continue
+        name, way = steps
+        value = follow(roots[name], way)
+        if fact.describes(value):
+            node = parts.setdefault(name, {})
+            for step in way:
+                node = node.setdefault(step, {})
+            node[HERE] = Refinement(type(value), tuple(needless(fact)))
+    known = {source: refined(node) for source, node in parts.items()}
+    return Guarded(
+        {name: known[source] for name, source in parameter_sources(shape) if source in known},
+        {
+            (id(value), name): inner
+            for source, value in roots.items()
+            for name, inner in (known[source].attributes.items() if source in known else ())
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """What the guards of a cache entry establish.
+
+    Attributes:
+        parameters: about parameters of the direct way, by name.
+        attributes: about attributes of other objects, as `Knowledge.attribute_types` has it.
+    """
+
+    parameters: dict[str, Refinement]
+    attributes: dict[tuple[int, str], Refinement]
 
 
 def parameter_sources(shape: Shape) -> Iterator[tuple[str, str]]:
@@ -121,49 +161,84 @@ def parameter_sources(shape: Shape) -> Iterator[tuple[str, str]]:
     named = shape.positional[len(shape.lead) :]
     for number in range(shape.count):
         if number < len(named):
-            yield f"arg_{number}", f"L[{named[number]!r}]"
+            yield f"arg_{number}", source_of(named[number])
         else:
-            yield f"arg_{number}", f"L[{shape.star!r}][{number - len(named)}]"
+            yield f"arg_{number}", f"{source_of(shape.star or '')}[{number - len(named)}]"
     for number, name in enumerate(shape.keywords):
-        yield f"keyword_{number}", f"L[{name!r}]"
+        yield f"keyword_{number}", source_of(name)
 
 
-def operands_of(function: Any, residual: Residual) -> list[str | None]:
-    """The parameters that a residual function passes on to another one, by position.
-
-    Args:
-        function: what is called, a method in C.
-        residual: calls it at one place; if not, the result is empty.
-
-    Returns:
-        Names of parameters, None for what is no parameter.
-    """
-    makers = {value: op for block in residual.fn.blocks for op in block.ops for value in op.results}
-    cells = dict(zip(residual.fn.freevars, residual.cells, strict=True))
-    calls = []
-    for op in makers.values():
-        if op.name == "call" and not op.arg:
-            callees = [makers[value] for value in op.operands[:2] if value in makers]
-            held = [cells[each.arg].cell_contents for each in callees if each.name == "load_deref"]
-            if any(type(each) is type(function) and each == function for each in held):
-                calls.append(op)
-    if len(calls) != 1:
-        return []
-    loads = [makers.get(value) for value in calls[0].operands[2:]]
-    names = residual.fn.arg_names
-    return [
-        load.arg if load is not None and load.name == "load" and load.arg in names else None
-        for load in loads
-    ]
+def source_of(variable: str) -> str:
+    """What Dynamo calls what a variable of the frame holds."""
+    return f"L[{variable!r}]"
 
 
-def established(facts: dict[str, TensorFact]) -> tuple[Established, ...]:
-    """The calls that facts about parameters make needless."""
-    asserts, unwrap = internals.assert_size_stride(), internals.unwrap_if_dead()
+def constants_of(shape: Shape) -> dict[str, Any]:
+    """Variables of the frame that hold the same object in every call: the instance, closure cells."""
+    closure = zip(shape.code.co_freevars, shape.function.__closure__ or (), strict=True)
+    return {**dict(zip(shape.positional, shape.lead)), **{n: content(c) for n, c in closure}}
+
+
+#: A step from an object to a part of it: whether it is an item, and the name or key.
+Step = tuple[bool, Any]
+
+#: Where lies, in a tree of the parts of an object, what is known of the object itself.
+HERE: Step = (False, None)
+
+
+def steps_of(source: str, roots: Collection[str]) -> tuple[str, list[Step]] | None:
+    """The root that a source begins with, and the way from there; None if it is of another kind."""
+    steps: list[Step] = []
+    node: ast.expr = ast.parse(source, mode="eval").body
+    while (text := ast.unparse(node)) not in roots:
+        if isinstance(node, ast.Attribute):
+            steps.insert(0, (False, node.attr))
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            steps.insert(0, (True, node.slice.value))
+        else:
+            return None
+        node = node.value
+    return text, steps
+
+
+def follow(obj: Any, steps: list[Step]) -> Any:
+    """What stands at the end of the way, found without running code of the user's; None if not so."""
+    for is_item, name in steps:
+        container = items_of(obj) if is_item else namespace(obj, name)
+        try:
+            obj = container[name]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return obj
+
+
+def items_of(obj: Any) -> Any:
+    """The container whose items are found directly; if not so, an empty one."""
+    return obj if type(obj) in (dict, list, tuple) else {}
+
+
+def namespace(obj: Any, name: Any) -> dict[str, Any]:
+    """The dictionary in which the attribute of a module is found directly; if not so, an empty one."""
+    cls = type(obj)
+    plain = cls.__getattribute__ is object.__getattribute__ and not hasattr(cls, name)
+    return obj.__dict__ if plain and isinstance(obj, internals.module()) else {}
+
+
+def refined(tree: dict[Step, Any]) -> Refinement:
+    """What is known of an object and, in a tree, of its parts."""
+    own = tree.get(HERE, Refinement())
+    parts = {step: refined(inner) for step, inner in tree.items() if step != HERE}
+    return Refinement(
+        own.cls,
+        own.established,
+        {name: inner for (is_item, name), inner in parts.items() if not is_item},
+        {name: inner for (is_item, name), inner in parts.items() if is_item},
+    )
+
+
+def needless(fact: TensorFact) -> Iterator[Established]:
+    """The calls that a fact about a tensor makes needless."""
     always: Callable[..., bool] = lambda *_: True  # noqa: E731
-    found = []
-    for parameter, fact in facts.items():
-        found.append(Established(asserts, parameter, fact.asserts))
-        if not fact.wrapped:
-            found.append(Established(unwrap, parameter, always, gives_parameter=True))
-    return tuple(found)
+    yield Established(internals.assert_size_stride(), fact.asserts)
+    if not fact.wrapped:
+        yield Established(internals.unwrap_if_dead(), always, gives_first=True)

@@ -8,9 +8,9 @@ from types import FunctionType
 from typing import Any
 
 from ..install import record_of
+from ..knowledge import Refinement
 from . import internals
 from .chain import is_compiled_function, reachable
-from .established import TensorFact
 from .settle import GENERIC, generic_of, settling, specialised
 from .stats import counts
 
@@ -79,7 +79,7 @@ def _replace(wrapper: internals.DisableWrapper, old: Any, new: Any) -> None:
             namespace[name] = new
 
 
-def refine(cls: type, facts: Sequence[TensorFact | None]) -> None:
+def refine(cls: type, facts: Sequence[Refinement | None]) -> None:
     """Specialise `forward` for what the guards of the only frame that runs a graph establish.
 
     Args:

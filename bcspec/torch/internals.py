@@ -110,6 +110,18 @@ def tensor() -> type:
 
 
 @internal("2.13")
+def module() -> type:
+    """`torch.nn.Module`."""
+    return resolve("torch.nn", "Module")  # type: ignore[no-any-return]
+
+
+@internal("2.13")
+def dict_guard_manager() -> type:
+    """The class of guards of a dictionary that is looked at key by key."""
+    return resolve("torch._C._dynamo.guards", "DictGuardManager")  # type: ignore[no-any-return]
+
+
+@internal("2.13")
 def config_module() -> type:
     """The class of torch's configuration modules, whose attributes a `__getattr__` looks up."""
     return resolve("torch.utils._config_module", "ConfigModule")

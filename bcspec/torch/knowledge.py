@@ -164,6 +164,10 @@ NO_UNFOLD: tuple[tuple[str, str, str], ...] = (
 #: Functions whose closure cells their factory has finished with when it returns.
 CONSTANT_CELLS: tuple[tuple[str, str], ...] = (
     (
+        "torch._dynamo.external_utils.wrap_inline",
+        "its parameter is what a module's compiled frame calls; nothing binds it anew",
+    ),
+    (
         "torch._functorch.aot_autograd.aot_module_simplified",
         "the factory binds its variables before it makes the function it returns",
     ),

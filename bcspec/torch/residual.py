@@ -8,8 +8,7 @@ from types import FunctionType
 from .. import install
 from ..api import watch
 from ..evaluate import Request, evaluate
-from ..knowledge import Knowledge
-from .established import TensorFact, established
+from ..knowledge import Knowledge, Refinement
 
 
 def specialise(
@@ -17,7 +16,7 @@ def specialise(
     count: int,
     types: dict[str, type],
     knowledge: Knowledge,
-    facts: Sequence[TensorFact | None] = (),
+    facts: Sequence[Refinement | None] = (),
 ) -> FunctionType:
     """Specialise a function for what torch knows, and for the number of arguments it is called with.
 
@@ -26,7 +25,7 @@ def specialise(
         count: how many positional arguments it is always called with.
         types: exact types of parameters.
         knowledge: what is known about its graph.
-        facts: what is established about its last arguments, None for nothing.
+        facts: what is known of its last arguments, None for nothing.
 
     Raises:
         BcspecError: it cannot be specialised; names the reason.
@@ -38,13 +37,7 @@ def specialise(
         lengths[star] = count - code.co_argcount
     names = [f"{star}.{number}" for star, length in lengths.items() for number in range(length)]
     about = {name: fact for name, fact in zip(names, facts) if fact is not None}
-    request = Request(
-        generic,
-        types=types,
-        lengths=lengths,
-        knowledge=knowledge,
-        established=established(about),
-    )
+    request = Request(generic, types={**types, **about}, lengths=lengths, knowledge=knowledge)
     function = install.build(request, evaluate(request))
     watch(function)
     return function

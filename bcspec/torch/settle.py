@@ -13,9 +13,9 @@ from types import FunctionType
 from typing import Any
 
 from ..errors import BcspecError
+from ..knowledge import Refinement
 from . import internals
 from .chain import graph_knowledge, reachable
-from .established import TensorFact
 from .residual import specialise
 from .stats import counts
 
@@ -82,7 +82,7 @@ def specialised(
     generic: FunctionType,
     count: int,
     types: dict[str, type],
-    facts: Sequence[TensorFact | None] = (),
+    facts: Sequence[Refinement | None] = (),
 ) -> Callable[..., Any]:
     """The residual function, or `generic` itself with one logged reason; see `specialise`."""
     try:

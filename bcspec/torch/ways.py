@@ -12,7 +12,7 @@ from .. import install
 from ..api import watch
 from ..errors import SpecializationError
 from ..evaluate import Request, evaluate
-from ..knowledge import Equivalent
+from ..knowledge import Equivalent, Refinement
 from . import internals
 from .calls import MAKER, Shape, Target
 from .chain import (
@@ -24,7 +24,7 @@ from .chain import (
     undisabled,
 )
 from .direct import make_direct
-from .established import established, operands_of, parameter_facts
+from .established import Guarded, guarded
 from .frames import TransformedFrame, calls_of
 from .graph import refine
 from .layer import trusts_guards
@@ -89,16 +89,15 @@ def build(
         target, shape, body, root.check, not any(map(is_inductor_graph, parts))
     )
     assert isinstance(direct, FunctionType)
-    facts = parameter_facts(root, shape, values) if trusts_guards() else {}
-    request = Request(
-        direct,
-        types={name: internals.tensor() for name, fact in facts.items() if fact.plain},
-        knowledge=knowledge,
-        established=established(facts),
-    )
+    facts = guarded(root, shape, values) if trusts_guards() else Guarded({}, {})
+    knowledge.attribute_types.update(facts.attributes)
+    request = Request(direct, types={**facts.parameters}, knowledge=knowledge, check=root.check)
     residual = evaluate(request)
     for cls in filter(is_compiled_function, parts):
-        refine(cls, [facts.get(name or "") for name in operands_of(c_apply(cls), residual)])
+        apply = c_apply(cls)
+        calls = [known for f, known in residual.calls if type(f) is type(apply) and f == apply]
+        if len(calls) == 1:
+            refine(cls, [each if isinstance(each, Refinement) else None for each in calls[0]])
     way = install.build(request, residual)
     watch(way)
     internals.keep_dynamo_out(way)

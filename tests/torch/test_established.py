@@ -34,9 +34,9 @@ def test_size_and_stride_of_each_tensor():
     (entry,) = internals.cache_entries()(f.__code__, -1)
     found = tensor_facts(entry.guard_manager.root)
     assert found == {
-        "L['x']": TensorFact((2, 3), (3, 1), True, False),
-        "L['rest'][0]": TensorFact((3, 2), (2, 1), True, False),
-        "L['d']['a, b']": TensorFact((1,), (1,), True, False),
+        "L['x']": TensorFact((2, 3), (3, 1), "Tensor", False),
+        "L['rest'][0]": TensorFact((3, 2), (2, 1), "Tensor", False),
+        "L['d']['a, b']": TensorFact((1,), (1,), "Tensor", False),
     }
     shape = Shape.of(Target.of(f), (1, 2), {"d": 3})
     assert list(parameter_sources(shape)) == [
@@ -59,7 +59,7 @@ def test_a_parameter_is_no_plain_tensor():
     def f(x):
         return x + 1
 
-    assert not facts_after(f, torch.nn.Parameter(torch.ones(3)))["L['x']"].plain
+    assert facts_after(f, torch.nn.Parameter(torch.ones(3)))["L['x']"].cls == "Parameter"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ sizes = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=3).ma
 @given(sizes, sizes)
 def test_what_cannot_fail_does_not(real, asked):
     tensor = torch.empty(100).as_strided([n for n, _ in real], [s for _, s in real])
-    fact = TensorFact(tuple(tensor.shape), tensor.stride(), True, False)
+    fact = TensorFact(tuple(tensor.shape), tensor.stride(), "Tensor", False)
     size, stride = tuple(n for n, _ in asked), tuple(s for _, s in asked)
     assert fact.describes(tensor)
     if fact.asserts(size, stride, "input"):
@@ -116,6 +116,88 @@ def test_other_sizes_and_strides(grad):
                 result = f(make().requires_grad_(grad))
                 found.append((result.tolist(), result.stride()))
         return found
+
+    stock, ours = stock_and_installed(scenario)
+    assert stock == ours
+
+
+def sequential():
+    return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_parameters_of_modules_are_not_checked_twice(asked, monkeypatch):
+    monkeypatch.setenv("BCSPEC_SIZE_ASSERTS", "1" if asked else "0")
+    with bcspec.torch.installed():
+        model = torch.compile(sequential())
+        warm(model, torch.ones(3, 4))
+        _, c = called_names(lambda: model(torch.ones(3, 4)))
+    assert bool(c.count("assert_size_stride")) == asked
+    assert bool(c.count("unwrap_if_dead")) == asked
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_parameters_that_change(grad):
+    """Size, stride, class and identity of a parameter, at calls after the direct way was made."""
+
+    def scenario():
+        torch.manual_seed(0)
+        model = sequential()
+        compiled = torch.compile(model, dynamic=False)
+        found = []
+
+        def run():
+            for _ in range(4):
+                with torch.set_grad_enabled(grad):
+                    result = compiled(torch.arange(12.0).reshape(3, 4))
+                if grad:
+                    result.sum().backward()
+                    gradients = [p.grad.tolist() for p in model.parameters() if p.grad is not None]
+                    model.zero_grad()
+                    found.append(gradients)
+                found.append((result.tolist(), result.stride()))
+
+        run()
+        model[0].weight.data = torch.randn(4, 4).t()
+        run()
+        model[0].weight = torch.nn.Parameter(torch.randn(4, 8)[:, ::2])
+        run()
+        model[2] = torch.nn.Linear(4, 3)
+        run()
+        model[2].weight.data, model[2].bias.data = torch.randn(1, 4), torch.randn(1)
+        run()
+        model[0].bias = None
+        run()
+        model[1].weight = torch.nn.Parameter(torch.ones(2))
+        run()
+        return found
+
+    stock, ours = stock_and_installed(scenario)
+    assert stock == ours
+
+
+class Odd(torch.nn.Module):
+    """A module whose attributes do not stand where they seem to."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def __getattribute__(self, name):
+        return super().__getattribute__(name)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_modules_that_look_up_attributes_themselves():
+    def scenario():
+        torch.manual_seed(0)
+        model = Odd()
+        compiled = torch.compile(model)
+        found = [compiled(torch.ones(2, 4)).tolist() for _ in range(5)]
+        model.inner = torch.nn.Linear(4, 3)
+        return found + [compiled(torch.ones(2, 4)).tolist() for _ in range(5)]
 
     stock, ours = stock_and_installed(scenario)
     assert stock == ours

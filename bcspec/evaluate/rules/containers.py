@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
+from ...knowledge import Refinement
 from ..collections import (
     dict_object,
     dict_pairs,
@@ -17,8 +18,9 @@ from ..collections import (
 )
 from ..domain import AVal, Const, Entry, Ref, Tmp, VObj, is_atomic
 from ..iteration import begin_iteration
+from ..machine import refinement
 from ..unfold import sequence_items
-from .registry import residual, residual_hand, rule
+from .registry import load_part, residual, residual_hand, rule
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
@@ -197,7 +199,7 @@ def binary_subscr(ev: Evaluator, op: Op) -> None:
     container, key = (entry.aval for entry in ev.state.hand)
     item = subscript(ev, container, key)
     if item is None:
-        residual_hand(ev, op)
+        load_part(ev, op, item_type(ev, container, key))
         return
     ev.discard_hand_keeping(item)
     if isinstance(item, Const) and not item.deep:
@@ -205,6 +207,14 @@ def binary_subscr(ev: Evaluator, op: Op) -> None:
     else:
         ev.give(op, Entry(item))
     ev.collect()
+
+
+def item_type(ev: Evaluator, container: AVal, key: AVal) -> Refinement | None:
+    """What is known of an item of an unknown container."""
+    known = refinement(container)
+    if known is None or not ev.state.trusting:
+        return None
+    return known.items.get(key.obj) if isinstance(key, Const) and is_atomic(key.obj) else None
 
 
 @rule("store_subscr")

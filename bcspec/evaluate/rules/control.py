@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...ir import Op
-from ..domain import AVal, Cells, Const, Dyn, Entry, Ref, Tmp, TypeFact, VObj
+from ..domain import AVal, Cells, Const, Dyn, Entry, Passed, Ref, Tmp, TypeFact, VObj
 from ..generators import resume, stop, suspend_frame
 from ..iteration import begin_iteration
 from ..machine import known_type, never_none
@@ -41,8 +41,10 @@ def branch(ev: Evaluator, op: Op) -> None:
     ev.fork("branch", op.arg)
 
 
-def tested(ev: Evaluator, kind: str, aval: AVal) -> TypeFact | None:
+def tested(ev: Evaluator, kind: str, aval: AVal) -> TypeFact | Passed | None:
     """What it tells that a branch of this kind is taken."""
+    if isinstance(aval, Tmp) and aval.value is ev.state.verdict:
+        return Passed(kind == "true") if kind in ("true", "false") else None
     if kind in ("none", "not_none"):
         return TypeFact(aval.slot, type(None), kind == "none") if isinstance(aval, Dyn) else None
     fact = ev.type_facts.get(aval.value) if isinstance(aval, Tmp) else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
 from ...ir.ops import CLOSURE, FUNCTION_PARTS
+from ...knowledge import Refinement
 from ..attributes import (
     Bound,
     Found,
@@ -35,10 +36,10 @@ from ..domain import (
 from ..generator_calls import GENERATOR_CALLS
 from ..generators import generator_refusal
 from ..instances import instantiate, makes_exactly
-from ..machine import known_type
+from ..machine import known_of, known_type, refinement
 from ..source import source_of
 from ..unfold import callee_of, can_unfold, sequence_items, unfold
-from .registry import residual, residual_hand, rule
+from .registry import load_part, residual, residual_hand, rule
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
@@ -83,7 +84,7 @@ def load_attr(ev: Evaluator, op: Op) -> None:
     found = find_attribute(ev, entry.aval, op.arg)
     if found is None:
         ev.take(op)
-        residual_hand(ev, op, (attribute_type(ev, entry.aval, op.arg),))
+        load_part(ev, op, attribute_type(ev, entry.aval, op.arg))
     elif isinstance(found, Getter):
         ev.take(op)
         call_getter(ev, op, found)
@@ -99,11 +100,13 @@ def load_attr(ev: Evaluator, op: Op) -> None:
         ev.collect()
 
 
-def attribute_type(ev: Evaluator, aval: AVal, name: str) -> type | None:
-    """The declared exact type of an attribute of a known object."""
-    if not isinstance(aval, Const):
-        return None
-    return ev.request.knowledge.attribute_types.get((id(aval.obj), name))
+def attribute_type(ev: Evaluator, aval: AVal, name: str) -> type | Refinement | None:
+    """The declared exact type of an attribute of a known object, or what else is known of it."""
+    if isinstance(aval, Const):
+        found = ev.request.knowledge.attribute_types.get((id(aval.obj), name))
+        return found if ev.state.trusting or not isinstance(found, Refinement) else None
+    known = refinement(aval)
+    return known.attributes.get(name) if known is not None and ev.state.trusting else None
 
 
 def give_value(ev: Evaluator, op: Op, value: AVal) -> None:
@@ -160,11 +163,26 @@ def call(ev: Evaluator, op: Op) -> None:
     positional = args[: len(args) - count]
     keywords = dict(zip(op.arg or (), args[len(args) - count :], strict=True))
     if not fold_call(ev, op, function, positional, keywords):
-        residual_call(ev, op, function.aval)
+        record_call(ev, function.aval, positional, keywords)
+        residual_hand(ev, op, (result_type(ev, function.aval),))
+        note_verdict(ev, function.aval, ev.state.top.env[op.results[0]])
 
 
-def residual_call(ev: Evaluator, op: Op, function: AVal) -> None:
-    residual_hand(ev, op, (result_type(ev, function),))
+def record_call(
+    ev: Evaluator, function: AVal, args: list[Entry], keywords: dict[str, Entry]
+) -> None:
+    """Note what is known of the arguments of a call that stays."""
+    if isinstance(function, Const) and not keywords:
+        ev.calls.append((function.obj, [known_of(entry.aval) for entry in args]))
+
+
+def note_verdict(ev: Evaluator, function: AVal, result: Entry) -> None:
+    """After a call: if it was that of `Request.check`, a branch on the result is one on its verdict."""
+    check = ev.request.check
+    if check is None or not isinstance(function, Const) or not isinstance(result.aval, Tmp):
+        return
+    if type(function.obj) is type(check) and function.obj == check:
+        ev.state.verdict = result.aval.value
 
 
 def result_type(ev: Evaluator, function: AVal) -> type | None:
@@ -184,7 +202,7 @@ def fold_call(
     if isinstance(aval, (Tmp, Dyn, Marker)):
         return False
     if isinstance(aval, Const):
-        if ev.request.established and not keywords and was_established(ev, op, aval.obj, args):
+        if args and not keywords and was_established(ev, op, aval.obj, args):
             return True
         special = builtin_rule(aval.obj)
         if special is not None:
@@ -209,16 +227,29 @@ def fold_call(
 
 def was_established(ev: Evaluator, op: Op, function: Any, args: list[Entry]) -> bool:
     """Leave out a call whose outcome is known: see `Established`."""
-    first = args[0].aval if args else None
-    if not isinstance(first, Dyn):
+    known = refinement(args[0].aval)
+    if known is None:
         return False
     others = [entry.aval.obj for entry in args[1:] if isinstance(entry.aval, Const)]
-    for fact in ev.request.established:
-        if fact.function is not function or fact.parameter != first.slot:
-            continue
-        if len(others) == len(args) - 1 and fact.holds(*others):
-            return give(ev, op, first if fact.gives_parameter else Const(None))
+    for fact in known.established:
+        if fact.function is function and len(others) == len(args) - 1 and fact.holds(*others):
+            if not fact.gives_first:
+                return give(ev, op, Const(None))
+            give_operand(ev, op, args[0])
+            return True
     return False
+
+
+def give_operand(ev: Evaluator, op: Op, kept: Entry) -> None:
+    """Replace the call by one of its operands."""
+    aval: AVal = UNBOUND
+    for entry in reversed(ev.grab()):
+        if entry is kept:
+            aval = ev.to_slot(entry, "item")
+        else:
+            ev.discard(entry)
+    ev.give(op, Entry(aval))
+    ev.collect()
 
 
 def of_builtin(
@@ -322,8 +353,9 @@ def direct_call(
     ev: Evaluator, op: Op, function: Entry, args: list[Entry], keywords: dict[str, Entry]
 ) -> None:
     """A residual call whose argument tuple is never built."""
-    hand = ev.grab()
     called = function.aval
+    record_call(ev, called, args, keywords)
+    hand = ev.grab()
     for entry in reversed(hand):
         if entry is not function:
             ev.discard(entry)
@@ -331,6 +363,7 @@ def direct_call(
     ev.realise_hand()
     results = ev.emit_raising("call", tuple(keywords), [], 1)
     ev.give(op, Entry(Tmp(results[0], result_type(ev, called)), results[0]))
+    note_verdict(ev, called, ev.state.top.env[op.results[0]])
     ev.collect()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...ir import OPS, Op
+from ...knowledge import Refinement
 from ..domain import Entry, Tmp
 
 if TYPE_CHECKING:
@@ -21,9 +22,9 @@ def residual(ev: Evaluator, op: Op) -> None:
 
 
 def residual_hand(
-    ev: Evaluator, op: Op, types: tuple[type | None, ...] = (), arg: Any = None
+    ev: Evaluator, op: Op, types: tuple[type | Refinement | None, ...] = (), arg: Any = None
 ) -> None:
-    """Emit `op` on the hand; results are unknown, of exact `types` where given.
+    """Emit `op` on the hand; results are unknown, `types` is what is known of them.
 
     `arg` replaces that of the operation.
     """
@@ -42,6 +43,13 @@ def residual_hand(
     known = types or (None,) * len(results)
     ev.give(op, *(Entry(Tmp(v, t), v) for v, t in zip(results, known, strict=True)))
     ev.collect()
+
+
+def load_part(ev: Evaluator, op: Op, known: type | Refinement | None) -> None:
+    """Emit a load of an attribute or item of the hand; if it is refined, that runs no other code."""
+    trusting = ev.state.trusting
+    residual_hand(ev, op, (known,))
+    ev.state.trusting = trusting and isinstance(known, Refinement)
 
 
 RULES: dict[str, Rule] = dict.fromkeys(OPS, residual)
