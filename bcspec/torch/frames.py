@@ -15,7 +15,7 @@ from types import CodeType
 from typing import Any
 
 from ..errors import SpecializationError
-from ..ir import Op, Value
+from ..ir import Function, Op, Value
 from ..lift import lift
 from . import internals
 
@@ -98,10 +98,10 @@ def record_of(transformed: CodeType) -> TransformedFrame | None:
 
 # -- what a frame calls ----------------------------------------------------------------------
 
-#: Operations that only move values about, look at containers or build them.
+#: Operations that only move values about, compare identities, look at containers or build them.
 _QUIET = frozenset(
     "const null load load_check load_closure load_deref load_global copy store delete delete_check clear nop drop"
-    " load_attr binary_subscr get_len list_to_tuple list_append list_extend map_add unpack_sequence"
+    " load_attr binary_subscr get_len list_to_tuple list_append list_extend map_add unpack_sequence is_op"
     " build_tuple build_list build_map build_const_key_map build_slice return_value jump".split()
 )
 
@@ -109,8 +109,9 @@ _QUIET = frozenset(
 def calls_of(code: CodeType, namespace: dict[str, Any]) -> list[Any]:
     """What a transformed frame calls, if it does no more than move values and call.
 
-    A frame that stores into objects, branches or calls something found at run time (the function that
-    resumes after a graph break, the class of a returned object) may run code that Dynamo would look at.
+    A frame that stores into objects, asks an object whether it is true or calls something found at run
+    time (the function that resumes after a graph break, the class of a returned object) may run code
+    that Dynamo would look at.
 
     Args:
         code: the transformed code.
@@ -121,30 +122,81 @@ def calls_of(code: CodeType, namespace: dict[str, Any]) -> list[Any]:
         SpecializationError: it does more.
     """
     fn = lift(code)
-    if len(fn.blocks) != 1:
-        raise SpecializationError("its frame branches")
-    makers: dict[Value, Op] = {}
+    origins = Origins(fn)
     called: list[Any] = []
-    for op in fn.blocks[0].all_ops():
-        makers.update(dict.fromkeys(op.results, op))
+    for op in (op for block in fn.blocks for op in block.all_ops()):
         if op.name in _QUIET:
+            continue
+        if op.name == "branch":
+            if not origins.is_flag(op.operands[0], namespace):
+                raise SpecializationError("its frame branches")
             continue
         if op.name != "call" or op.arg:
             raise SpecializationError(f"its frame does more than call a graph: {op.name}")
-        found = list(known_callee(op, makers, namespace))
+        found = [known for value in op.operands[:2] for known in origins.known(value, namespace)]
         if not found:
             raise SpecializationError("its frame calls what it finds at run time")
         called += found
     return called
 
 
-def known_callee(op: Op, makers: dict[Value, Op], namespace: dict[str, Any]) -> Iterator[Any]:
-    """The global, or attribute of a global, that a call names."""
-    for value in op.operands[:2]:
-        maker = makers[value]
-        if maker.name == "load_global" and maker.arg in namespace:
-            yield namespace[maker.arg]
-        elif maker.name == "load_attr":
-            owner = makers[maker.operands[0]]
-            if owner.name == "load_global" and owner.arg in namespace:
-                yield getattr(namespace[owner.arg], maker.arg, None)
+class Origins:
+    """Which operation made the object that a value refers to, across blocks and slots."""
+
+    def __init__(self, fn: Function) -> None:
+        self.makers: dict[Value, Op] = {}
+        self.stored: dict[Any, list[Value]] = {}
+        self.incoming: dict[Value, list[Value]] = {}
+        self.arguments = frozenset(fn.arg_names)
+        for block in fn.blocks:
+            for op in block.all_ops():
+                self.makers.update(dict.fromkeys(op.results, op))
+                if op.name == "store":
+                    self.stored.setdefault(op.arg, []).append(op.operands[0])
+            for edge in block.edges:
+                for param, value in zip(edge.target.params, edge.args, strict=True):
+                    self.incoming.setdefault(param, []).append(value)
+
+    def of(self, value: Value) -> Op | None:
+        """The one operation that made it, None if there may be several, or none is known."""
+        found: set[Op] = set()
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            op = self.makers.get(value)
+            if op is None:
+                sources = self.incoming.get(value, [])
+            elif op.name in ("load", "load_check") and op.arg not in self.arguments:
+                sources = self.stored.get(op.arg, [])
+            elif op.name == "copy":
+                sources = list(op.operands)
+            else:
+                sources = []
+            pending += sources
+            if not sources:
+                if op is None:
+                    return None
+                found.add(op)
+        return found.pop() if len(found) == 1 else None
+
+    def known(self, value: Value, namespace: dict[str, Any]) -> Iterator[Any]:
+        """The global, or attribute of a global, that it is."""
+        op = self.of(value)
+        if op is None:
+            return
+        if op.name == "load_global" and op.arg in namespace:
+            yield namespace[op.arg]
+        elif op.name == "load_attr":
+            for owner in self.known(op.operands[0], namespace):
+                yield getattr(owner, op.arg, None)
+
+    def is_flag(self, value: Value, namespace: dict[str, Any]) -> bool:
+        """Whether asking it for its truth runs no code: a comparison of identities, a global bool."""
+        op = self.of(value)
+        if op is not None and op.name == "is_op":
+            return True
+        return any(isinstance(known, bool) for known in self.known(value, namespace))
