@@ -55,6 +55,10 @@ class Equivalent:
     guards: tuple[EntryGuard, ...] = ()
 
 
+#: A call gives back its first argument.
+FIRST = object()
+
+
 @dataclass(frozen=True, slots=True)
 class Established:
     """A call that need not be made any more, since what it would find out is known.
@@ -62,12 +66,15 @@ class Established:
     Attributes:
         function: what is called, with an object about which something is known first.
         holds: given the other arguments, which are constants, whether the call has no effect.
-        gives_first: it returns its first argument, not None.
+        gives: what it returns; `FIRST`: its first argument.
+        grouped: it is called with a tuple of such objects, has no effect if that is so for each, and
+            `holds` is given the place of this one and their number before the other arguments.
     """
 
     function: Callable[..., Any]
     holds: Callable[..., bool]
-    gives_first: bool = False
+    gives: Any = None
+    grouped: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)

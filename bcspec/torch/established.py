@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..knowledge import Established, Refinement
+from ..knowledge import FIRST, Established, Refinement
 from . import internals
 from .calls import Shape
 from .chain import content
@@ -41,6 +41,14 @@ class TensorFact:
         return all(
             len(known) == len(found) and all(a in (None, b) for a, b in zip(known, found))
             for known, found in ((self.size, value.shape), (self.stride, value.stride()))
+        )
+
+    def asserts_in_group(self, place: int, count: int, sizes: Any, strides: Any, *_: Any) -> bool:
+        """The same of one of the tensors of `assert_size_stride_grouped`."""
+        return (
+            type(sizes) is type(strides) is tuple
+            and len(sizes) == len(strides) == count
+            and self.asserts(sizes[place], strides[place])
         )
 
     def asserts(self, size: Any, stride: Any, *_: Any) -> bool:
@@ -239,6 +247,8 @@ def refined(tree: dict[Step, Any]) -> Refinement:
 def needless(fact: TensorFact) -> Iterator[Established]:
     """The calls that a fact about a tensor makes needless."""
     always: Callable[..., bool] = lambda *_: True  # noqa: E731
-    yield Established(internals.assert_size_stride(), fact.asserts)
+    yield Established(internals.assert_size_stride(), fact.asserts, gives=True)
+    for function in internals.assert_size_stride_grouped():
+        yield Established(function, fact.asserts_in_group, gives=True, grouped=True)
     if not fact.wrapped:
-        yield Established(internals.unwrap_if_dead(), always, gives_first=True)
+        yield Established(internals.unwrap_if_dead(), always, gives=FIRST)

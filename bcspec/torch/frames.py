@@ -101,7 +101,7 @@ def record_of(transformed: CodeType) -> TransformedFrame | None:
 #: Operations that only move values about, compare identities, look at containers or build them.
 _QUIET = frozenset(
     "const null load load_check load_closure load_deref load_global copy store delete delete_check clear nop drop"
-    " load_attr binary_subscr get_len list_to_tuple list_append list_extend map_add unpack_sequence is_op"
+    " load_attr binary_subscr get_len list_to_tuple list_append list_extend map_add unpack_sequence is_op load_method"
     " build_tuple build_list build_map build_const_key_map build_slice return_value jump".split()
 )
 
@@ -190,7 +190,7 @@ class Origins:
             return
         if op.name == "load_global" and op.arg in namespace:
             yield namespace[op.arg]
-        elif op.name == "load_attr":
+        elif op.name in ("load_attr", "load_method"):
             for owner in self.known(op.operands[0], namespace):
                 yield getattr(owner, op.arg, None)
 

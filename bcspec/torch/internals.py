@@ -232,6 +232,12 @@ def assert_size_stride() -> Callable[..., None]:
     return resolve("torch._C._dynamo.guards", "assert_size_stride")  # type: ignore[no-any-return]
 
 
+def assert_size_stride_grouped() -> tuple[Callable[..., None], ...]:
+    """What it calls for all inputs at once, on a torch (checked on 2.15) that has it."""
+    function = getattr(resolve("torch._C._dynamo.guards"), "assert_size_stride_grouped", None)
+    return () if function is None else (function,)
+
+
 @internal("2.13")
 def unwrap_if_dead() -> Callable[[Any], Any]:
     """What an autograd function calls for each tensor: gives it, unless functorch wrapped it once."""

@@ -4,7 +4,7 @@ import operator
 
 import pytest
 
-from bcspec.knowledge import Established, Refinement
+from bcspec.knowledge import FIRST, Established, Refinement
 from tests.harness import residual_of
 
 seen = []
@@ -170,6 +170,28 @@ def test_a_call_that_gives_back_its_first_argument():
     def f(x):
         return unwrap(x)
 
-    same = Refinement(established=(Established(unwrap, lambda *_: True, gives_first=True),))
+    same = Refinement(established=(Established(unwrap, lambda *_: True, gives=FIRST),))
     _, fast = residual_of(f, types={"x": same})
     assert fast(5) == 5
+
+
+@pytest.mark.parametrize("known", [(True, True), (True, False)])
+def test_a_call_with_a_group(known):
+    """It is needless only if it is for each."""
+    asked = []
+
+    def examine(group, limits):
+        asked.append(group)
+        return True
+
+    fact = Established(
+        examine, lambda place, count, limits: count == 2 > limits[place], gives=True, grouped=True
+    )
+    refinements = [Refinement(established=(fact,) if each else ()) for each in known]
+
+    def f(x, y):
+        return examine((x, y), (0, 1))
+
+    _, fast = residual_of(f, types=dict(zip("xy", refinements)))
+    assert fast("x", "y") is True
+    assert asked == ([] if all(known) else [("x", "y")])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
 from ...ir.ops import CLOSURE, FUNCTION_PARTS
-from ...knowledge import Refinement
+from ...knowledge import FIRST, Established, Refinement
 from ..attributes import (
     Bound,
     Found,
@@ -227,17 +227,31 @@ def fold_call(
 
 def was_established(ev: Evaluator, op: Op, function: Any, args: list[Entry]) -> bool:
     """Leave out a call whose outcome is known: see `Established`."""
-    known = refinement(args[0].aval)
-    if known is None:
-        return False
     others = [entry.aval.obj for entry in args[1:] if isinstance(entry.aval, Const)]
-    for fact in known.established:
-        if fact.function is function and len(others) == len(args) - 1 and fact.holds(*others):
-            if not fact.gives_first:
-                return give(ev, op, Const(None))
-            give_operand(ev, op, args[0])
-            return True
-    return False
+    if len(others) < len(args) - 1:
+        return False
+    group = ev.object(args[0].aval, "tuple")
+    kids = group.kids if group is not None else []
+    fact = None if group is not None else established(args[0].aval, function, False, *others)
+    for place, kid in enumerate(kids):
+        fact = established(kid, function, True, place, len(kids), *others)
+        if fact is None:
+            return False
+    if fact is None:
+        return False
+    if fact.gives is not FIRST:
+        return give(ev, op, Const(fact.gives))
+    give_operand(ev, op, args[0])
+    return True
+
+
+def established(aval: AVal, function: Any, grouped: bool, *others: Any) -> Established | None:
+    """The fact about an object that makes a call with it needless."""
+    known = refinement(aval)
+    for fact in known.established if known is not None else ():
+        if fact.function is function and fact.grouped is grouped and fact.holds(*others):
+            return fact
+    return None
 
 
 def give_operand(ev: Evaluator, op: Op, kept: Entry) -> None:
