@@ -12,6 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from .domain import AVal, Const, Ref, VObj
+from .machine import known_type
 
 if TYPE_CHECKING:
     from .evaluator import Evaluator
@@ -58,6 +59,32 @@ class Bound:
 
 
 Found = AVal | Getter | Bound
+
+
+def find_attribute(ev: Evaluator, aval: AVal, name: str) -> Found | None:
+    if isinstance(aval, Const):
+        return const_attribute(ev, aval, name)
+    if isinstance(aval, Ref):
+        return virtual_attribute(ev, aval, name)
+    cls = known_type(aval)
+    if cls is None or not ev.request.assume:
+        return None
+    return typed_attribute(ev, cls, name)
+
+
+def typed_attribute(ev: Evaluator, cls: type, name: str) -> Found | None:
+    """A method of an unknown instance of a known class, which cannot be shadowed."""
+    raw = static_lookup(cls, name)
+    if isinstance(raw, property) and isinstance(raw.fget, types.FunctionType):
+        return Getter(raw.fget)
+    shadowable = hasattr(cls, "__dictoffset__") and cls.__dictoffset__ != 0
+    knowledge = ev.request.knowledge
+    declared = (
+        cls in knowledge.frozen_types or cls in knowledge.unshadowed or cls in ev.declared_types
+    )
+    if shadowable and not declared:
+        return None
+    return class_part(ev, cls, name, raw)
 
 
 def static_lookup(cls: type, name: str) -> Any:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir import Op
 from . import models
-from .builtin_calls import Rule, give, on, open_model
+from .builtins.iterables import open_model
+from .builtins.registry import Rule, give, on
 from .domain import AVal, Const, Dyn, Entry, Ref, Trace, VObj, perishable
 from .generators import is_caught, raise_again, resume, stop, suspended, throw_into
 from .iteration import begin_iteration

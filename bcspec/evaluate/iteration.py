@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from .builtin_calls import ITERATION_MODELS, start_iteration
+from .builtins.iterables import ITERATION_MODELS, start_iteration
 from .domain import Const, Entry, Ref
 from .generators import start_generator
 from .unfold import callee_of, can_unfold

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...ir import Op
 from ...ir.ops import CLOSURE, FUNCTION_PARTS
 from ...knowledge import FIRST, Established, Refinement
-from ..attributes import (
-    Bound,
-    Found,
-    Getter,
-    class_part,
-    const_attribute,
-    static_lookup,
-    virtual_attribute,
-)
-from ..builtin_calls import BUILTINS, METHODS, give
+from ..attributes import Bound, Getter, find_attribute
+from ..builtins import BUILTINS, METHODS, give
 from ..domain import (
     NULL,
     UNBOUND,
@@ -29,14 +21,13 @@ from ..domain import (
     FunctionTag,
     Hold,
     Marker,
-    Ref,
     Tmp,
     VObj,
 )
 from ..generator_calls import GENERATOR_CALLS
 from ..generators import generator_refusal
 from ..instances import instantiate, makes_exactly
-from ..machine import known_of, known_type, refinement
+from ..machine import known_of, refinement
 from ..source import source_of
 from ..unfold import callee_of, can_unfold, sequence_items, unfold
 from .registry import load_part, residual, residual_hand, rule
@@ -50,32 +41,6 @@ HASHABLE = (FunctionType, BuiltinFunctionType, MethodDescriptorType, type)
 
 
 # -- attributes ----------------------------------------------------------------------
-
-
-def find_attribute(ev: Evaluator, aval: AVal, name: str) -> Found | None:
-    if isinstance(aval, Const):
-        return const_attribute(ev, aval, name)
-    if isinstance(aval, Ref):
-        return virtual_attribute(ev, aval, name)
-    cls = known_type(aval)
-    if cls is None or not ev.request.assume:
-        return None
-    return typed_attribute(ev, cls, name)
-
-
-def typed_attribute(ev: Evaluator, cls: type, name: str) -> Found | None:
-    """A method of an unknown instance of a known class, which cannot be shadowed."""
-    raw = static_lookup(cls, name)
-    if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
-        return Getter(raw.fget)
-    shadowable = hasattr(cls, "__dictoffset__") and cls.__dictoffset__ != 0
-    knowledge = ev.request.knowledge
-    declared = (
-        cls in knowledge.frozen_types or cls in knowledge.unshadowed or cls in ev.declared_types
-    )
-    if shadowable and not declared:
-        return None
-    return class_part(ev, cls, name, raw)
 
 
 @rule("load_attr")

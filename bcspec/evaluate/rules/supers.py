@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...ir import Op, Value
-from ..builtin_calls import super_object
+from ..attributes import find_attribute
+from ..builtins.classes import super_object
 from ..domain import Const, Entry
-from .functions import find_attribute
 from .registry import RULES, residual_hand, rule
 
 if TYPE_CHECKING:
