@@ -257,6 +257,9 @@ def enter(context: Any, generic: Any) -> Any:
     entry.compiled = weakref.ref(compiled)
     for function in (Entry.observed, Entry.dispatched, dispatch):
         internals.keep_dynamo_out(function)
+    # Another compiled function may be running these frames under Dynamo.
+    for function in (Entry.look, Entry.relink):
+        internals.keep_dynamo_out(function, of_callees=True)
     copy_wrapper(generic, compiled)
     _register(entry)
     return compiled

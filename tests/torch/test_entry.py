@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 import gc
+import os
 import sys
 import threading
 import unittest.mock
@@ -354,7 +355,14 @@ def compiled_in_place(model, compiled):
     ids=lambda change: change.__name__,
 )
 def test_modules(change):
-    assert_same(*stock_and_installed(lambda: module_calls(change)))
+    traced = set()
+    handle = torch._dynamo.convert_frame.register_bytecode_hook(
+        lambda old, new: traced.add(old.co_filename)
+    )
+    with contextlib.ExitStack() as stack:
+        stack.callback(handle.remove)
+        assert_same(*stock_and_installed(lambda: module_calls(change)))
+    assert not [file for file in traced if file.startswith(os.path.dirname(bcspec.__file__))]
 
 
 def test_a_module_is_called_in_two_frames():
