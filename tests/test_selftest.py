@@ -8,12 +8,14 @@ import json
 import re
 import subprocess
 import sys
+import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from bcspec.selftest import compare, cpython, roundtrip
-from bcspec.selftest.hook import Hook, load_transform
+from bcspec.selftest.hook import Hook, load_transform, run_names
 from bcspec.selftest.transform import identity, transform_tree, walk
 from bcspec.selftest.transform import roundtrip as lift_and_lower
 
@@ -405,6 +407,29 @@ def test_refusals_fail_the_selftest(fakes, capsys):
     out = capsys.readouterr().out
     assert "NotImplementedError: everything is refused" in out
     assert "nothing was put through bcspec" in out
+
+
+@pytest.mark.processes
+@needs_cpython_tests
+def test_a_difference_can_be_expected(fakes, capsys, monkeypatch):
+    expected = {"test.test_dictcomps.DictComprehensionTest.test_basics": "spoilt on purpose"}
+    monkeypatch.setattr(cpython, "expected_differences", lambda: expected)
+    assert cpython.main(["test_dictcomps"], transform="fakes:spoil") == 0
+    assert "differences: 0" in capsys.readouterr().out
+
+
+@pytest.mark.processes
+def test_a_test_file_that_takes_too_long_is_given_up(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("bcspec.selftest.hook._child", lambda *arguments: time.sleep(600))
+    run_names(Hook(identity), tmp_path, ["slow", "slower"], 2, 0.2)
+    assert sorted(capsys.readouterr().out.splitlines()) == ["slow -9", "slower -9"]
+
+
+def test_every_expected_difference_has_a_reason():
+    differences = tomllib.loads(Path(cpython.__file__).with_name("differences.toml").read_text())
+    for expected in differences.values():
+        assert len(expected) <= 15
+        assert all(reason.strip() for reason in expected.values())
 
 
 @pytest.mark.processes

@@ -13,9 +13,10 @@ def _roundtrip(args: argparse.Namespace) -> int:
 
 
 def _cpython(args: argparse.Namespace) -> int:
-    from ..selftest.cpython import main
+    from ..selftest.cpython import all_names, main
 
-    return main(args.names, transform=args.transform, show=args.show)
+    names = all_names() if args.all else args.names
+    return main(names, transform=args.transform, show=args.show, jobs=args.jobs)
 
 
 def _random(args: argparse.Namespace) -> int:
@@ -62,6 +63,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "cpython", help="CPython's own tests, without bcspec and with every function through it"
     )
     cpython.add_argument("names", nargs="*", metavar="NAME", help="such as test_functools")
+    cpython.add_argument("--all", action="store_true", help="every test file (takes an hour)")
+    cpython.add_argument("--jobs", "-j", type=int, default=None, help="processes (default: cores)")
     cpython.add_argument(
         "--transform",
         default="bcspec.selftest.transform:transform",

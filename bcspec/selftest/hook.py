@@ -1,6 +1,6 @@
 """Run CPython's test runner with every function of the standard library and the tests transformed.
 
-Run as ``python -m bcspec.selftest.hook FOLDER TRANSFORM JOBS NAMES...``.  The process transforms
+Run as ``python -m bcspec.selftest.hook FOLDER TRANSFORM JOBS TIMEOUT NAMES...``.  The process transforms
 what all tests share, then forks one child per name, `JOBS` at a time.  Three ways lead a code
 object through the transform.
 
@@ -25,8 +25,10 @@ import builtins
 import gc
 import json
 import os
+import signal
 import sys
 import sysconfig
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module, machinery
@@ -239,19 +241,25 @@ def _child(hook: Hook, folder: Path, name: str) -> NoReturn:
         os._exit(status)
 
 
-def run_names(hook: Hook, folder: Path, names: list[str], jobs: int) -> None:
+def run_names(hook: Hook, folder: Path, names: list[str], jobs: int, timeout: float) -> None:
     """Run each test file in a forked child, `jobs` at a time, and print how each one ended."""
     waiting = names[::-1]
-    running: dict[int, str] = {}
+    running: dict[int, tuple[str, float]] = {}
     while waiting or running:
         while waiting and len(running) < jobs:
             name = waiting.pop()
             child = os.fork()
             if child == 0:
                 _child(hook, folder, name)
-            running[child] = name
-        child, status = os.wait()
-        print(running.pop(child), os.waitstatus_to_exitcode(status), flush=True)
+            running[child] = name, time.monotonic() + timeout
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child in running:
+            print(running.pop(child)[0], os.waitstatus_to_exitcode(status), flush=True)
+            continue
+        for child, (_, end) in running.items():
+            if time.monotonic() > end:
+                os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 def main(arguments: list[str]) -> None:
@@ -259,9 +267,9 @@ def main(arguments: list[str]) -> None:
 
     Args:
         arguments: the folder for reports, the transform as `module:function`, how many children at
-            a time, and the names of the test files.
+            a time, how many seconds each may take, and the names of the test files.
     """
-    folder, target, jobs, *names = arguments
+    folder, target, jobs, timeout, *names = arguments
     hook = Hook(load_transform(target))
     hook.transform_compiling()
     hook.transform_loading()
@@ -269,7 +277,7 @@ def main(arguments: list[str]) -> None:
         import_module(module)
     hook.transform_loaded()
     hook.shared = hook.transformed
-    run_names(hook, Path(folder), names, int(jobs))
+    run_names(hook, Path(folder), names, int(jobs), float(timeout))
 
 
 if __name__ == "__main__":
