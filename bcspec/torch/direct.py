@@ -27,7 +27,7 @@ def make_unusual() -> Callable[[], bool]:
     """A function that tells whether anything is going on that the direct way does not know.
 
     Compiling (Dynamo's callback is set, a tracing context), exporting, tracing by `torch.fx` or
-    `torch.jit`, a stance, a profiler that wants its events, a debugger.  Checked on torch 2.13.
+    `torch.jit`, a stance, a profiler that wants its events, a debugger.  Checked on torch 2.13 to 2.15.
     """
     eval_frame = internals.resolve("torch._dynamo.eval_frame")
     callback = internals.resolve("torch._C._dynamo.eval_frame", "get_eval_frame_callback")
@@ -55,7 +55,7 @@ def make_unusual() -> Callable[[], bool]:
 def make_plain(target: Target) -> Callable[[], bool]:
     """A function that tells whether calling the modules of a target does no more than call its `forward`.
 
-    Checked on torch 2.13 (`torch.nn.modules.module`, `_wrapped_call_impl` and `_call_impl`).
+    Checked on torch 2.13 to 2.15 (`torch.nn.modules.module`, `_wrapped_call_impl` and `_call_impl`).
     """
     registries = internals.global_module_hooks()
     modules = target.modules

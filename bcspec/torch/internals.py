@@ -59,94 +59,94 @@ def resolve(module: str, qualname: str = "") -> Any:
     return found
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def aot_autograd_backend() -> type:
     """The class through whose `__call__` every AOTAutograd backend compiles a graph."""
     found = resolve("torch._dynamo.backends.common", "AotAutograd")
     return found if callable(found.__call__) else object
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def skip_code() -> Callable[[CodeType], None]:
     """Tells Dynamo never to trace a code object."""
     return resolve("torch._dynamo.eval_frame", "skip_code")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def set_strategy() -> Callable[[CodeType, Any], None]:
     """Tells Dynamo what to do with the frames of a code object."""
     return resolve("torch._C._dynamo.eval_frame", "set_code_exec_strategy")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def skip_all() -> Any:
     """The strategy that leaves alone a frame and the frames of what it calls."""
     module = resolve("torch._C._dynamo.eval_frame")
     return module._FrameExecStrategy(module._FrameAction.SKIP, module._FrameAction.SKIP)
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def lookup_backend() -> Callable[[Any], Callable[..., Any]]:
     """The backend registered under a name."""
     return resolve("torch._dynamo.backends.registry", "lookup_backend")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def inductor_wrapper() -> type:
     """What `torch.compile` makes of backend "inductor": applies `mode` and `options`."""
     return resolve("torch", "_TorchCompileInductorWrapper")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def autograd_function() -> type:
     """The public base class of the compiled autograd functions."""
     return resolve("torch.autograd", "Function")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def tensor() -> type:
     """`torch.Tensor`."""
     return resolve("torch", "Tensor")  # type: ignore[no-any-return]
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def module() -> type:
     """`torch.nn.Module`."""
     return resolve("torch.nn", "Module")  # type: ignore[no-any-return]
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def dict_guard_manager() -> type:
     """The class of guards of a dictionary that is looked at key by key."""
     return resolve("torch._C._dynamo.guards", "DictGuardManager")  # type: ignore[no-any-return]
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def config_module() -> type:
     """The class of torch's configuration modules, whose attributes a `__getattr__` looks up."""
     return resolve("torch.utils._config_module", "ConfigModule")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def config_unset() -> Any:
     """What a configuration entry holds where nobody has set it."""
     return resolve("torch.utils._config_module", "_UNSET_SENTINEL")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def optimize_context() -> type:
     """The class of the object whose `__call__` makes the wrapper that `torch.compile` returns."""
     found = resolve("torch._dynamo.eval_frame", "OptimizeContext")
     return found if callable(found.__call__) else object
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def register_frame_hook() -> Callable[[Callable[[CodeType, CodeType], None]], Any]:
     """Registers a function that is given each frame that Dynamo transforms, before and after."""
     return resolve("torch._dynamo.convert_frame", "register_bytecode_hook")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def cache_entries() -> Callable[[CodeType, int], list[Any]]:
     """Dynamo's cache entries for a code object, most recently used first.
 
@@ -155,7 +155,7 @@ def cache_entries() -> Callable[[CodeType, int], list[Any]]:
     return resolve("torch._C._dynamo.eval_frame", "_get_cache_entries_for_region")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def innermost_backend() -> Callable[[Any], Any]:
     """The backend behind one of Dynamo's callbacks."""
     return resolve("torch._dynamo.eval_frame", "innermost_backend")
@@ -164,13 +164,13 @@ def innermost_backend() -> Callable[[Any], Any]:
 def registered_backend(callback: Any) -> Any:
     """The function that was registered as a backend, without what `torch.compile` puts around it.
 
-    Checked on torch 2.13.
+    Checked on torch 2.13 to 2.15.
     """
     backend = innermost_backend()(callback)
     return getattr(backend, "compiler_fn", backend)
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def stance_is_default() -> Callable[[], bool]:
     """Whether `torch.compiler.set_stance` has changed nothing."""
     eval_frame = resolve("torch._dynamo.eval_frame")
@@ -178,20 +178,20 @@ def stance_is_default() -> Callable[[], bool]:
     return lambda: eval_frame._stance == default
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def optimized_module() -> type:
     """The class of what `torch.compile` makes of a module."""
     found = resolve("torch._dynamo.eval_frame", "OptimizedModule")
     return found if callable(found._initialize) else object
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def module_call() -> Any:
     """The function that runs when a module is called."""
     return resolve("torch.nn", "Module._wrapped_call_impl")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def global_module_hooks() -> tuple[Any, ...]:
     """The tables of hooks that run in every call of a module."""
     module = resolve("torch.nn.modules.module")
@@ -205,13 +205,13 @@ def global_module_hooks() -> tuple[Any, ...]:
     )
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def current_compile_id() -> Callable[[], Any]:
     """The compile that goes on in this thread, or None."""
     return resolve("torch._guards", "CompileContext.current_compile_id")
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def skipped() -> Callable[[CodeType], bool]:
     """Whether Dynamo leaves a frame of a code object alone."""
     return resolve("torch._dynamo.trace_rules", "check")  # type: ignore[no-any-return]
@@ -226,7 +226,7 @@ def is_helper_of_torch(function: Any) -> bool:
     )
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def assert_size_stride() -> Callable[..., None]:
     """What Inductor's generated code calls for each input."""
     return resolve("torch._C._dynamo.guards", "assert_size_stride")  # type: ignore[no-any-return]
@@ -238,20 +238,20 @@ def assert_size_stride_grouped() -> tuple[Callable[..., None], ...]:
     return () if function is None else (function,)
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def unwrap_if_dead() -> Callable[[Any], Any]:
     """What an autograd function calls for each tensor: gives it, unless functorch wrapped it once."""
     return resolve("torch._C._functorch", "unwrap_if_dead")  # type: ignore[no-any-return]
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def guard_manager() -> type:
     """The class whose `add_lambda_guard(function, ...)` adds a guard written in Python."""
     found = resolve("torch._C._dynamo.guards", "GuardManager")
     return found if callable(found.add_lambda_guard) else object
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def inductor_graph() -> type:
     """The class of a graph that Inductor has compiled."""
     return resolve("torch._inductor.output_code", "CompiledFxGraph")
@@ -267,7 +267,7 @@ FRAME_HELPERS = (
 )
 
 
-@internal("2.13")
+@internal("2.13 to 2.15")
 def frame_helper_module() -> Any:
     """The module that defines the frame helpers, each with `disable` around it."""
     module = resolve("torch._dynamo.utils")
@@ -340,7 +340,7 @@ def callers_of(function: Any) -> list[tuple[dict[str, Any], str, DisableWrapper]
     """Where Dynamo's frames, which call us, hold a `disable` wrapper around a function.
 
     Dynamo wraps what a backend returns once more, and keeps that wrapper as a global of the frame
-    that it transformed.  Checked on torch 2.13.
+    that it transformed.  Checked on torch 2.13 to 2.15.
 
     Args:
         function: what the wrappers call; it runs now.
