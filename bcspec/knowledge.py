@@ -117,6 +117,8 @@ class Knowledge:
         frozen_namespaces: asked for the globals of a function: why no name in them is rebound.
         stable_types: values of these types count as definitions when a module global names them.
         unshadowed: classes whose instances never hide a method by an attribute.
+        class_attributes: (class, name of an attribute of it) that is never rebound and that no
+            instance hides; the class itself has the attribute.
         keeps_instances: classes whose instances are never given another class.
         attribute_types: exact type of an attribute of an object (by ``id`` and name), or what else
             is known of it.
@@ -142,6 +144,7 @@ class Knowledge:
     frozen_namespaces: list[Callable[[dict[str, Any]], str | None]] = field(default_factory=list)
     stable_types: dict[type, str] = field(default_factory=dict)
     unshadowed: dict[type, str] = field(default_factory=dict)
+    class_attributes: dict[tuple[type, str], str] = field(default_factory=dict)
     keeps_instances: dict[type, str] = field(default_factory=dict)
     attribute_types: dict[tuple[int, str], type | Refinement] = field(default_factory=dict)
     volatile: dict[tuple[int, str], str] = field(default_factory=dict)

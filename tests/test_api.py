@@ -508,6 +508,20 @@ def test_strict_mode_reaches_what_a_factory_returns():
         make()
 
 
+def test_what_looks_at_frames_matters_where_it_is_reached():
+    def f(x, debug):
+        if debug:
+            return sys._getframe().f_code.co_name, sorted(locals())
+        return x + 1
+
+    fast = bcspec.partial_eval(f, constants={"debug": False}, strict=True)
+    assert fast(1) == 2
+    with pytest.raises(bcspec.SpecializationError, match="looks at frames"):
+        bcspec.partial_eval(f, constants={"debug": True}, strict=True)
+    with pytest.raises(bcspec.SpecializationError, match="looks at frames"):
+        bcspec.partial_eval(f, strict=True)
+
+
 def test_turned_off_by_the_environment(monkeypatch):
     monkeypatch.setenv("BCSPEC_DISABLE", "1")
     assert bcspec.partial_eval(every_kind) is every_kind

@@ -76,12 +76,6 @@ def evaluate(request: Request) -> Residual:
         SpecializationError: it cannot be specialised; names the reason.
         UnsupportedBytecode: its code cannot be lifted.
     """
-    code = request.function.__code__
-    if request.assume and source_of(code).observes_frames:
-        raise SpecializationError(
-            f"{request.function.__qualname__} ({code.co_filename}:{code.co_firstlineno}) looks at "
-            "frames or at its own locals"
-        )
     for _ in range(request.limits.restarts):
         evaluator = Evaluator(request, RULES)
         try:

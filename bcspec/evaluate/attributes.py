@@ -73,12 +73,15 @@ def find_attribute(ev: Evaluator, aval: AVal, name: str) -> Found | None:
 
 
 def typed_attribute(ev: Evaluator, cls: type, name: str) -> Found | None:
-    """A method of an unknown instance of a known class, which cannot be shadowed."""
+    """A part of the class of an unknown instance, which cannot be shadowed."""
     raw = static_lookup(cls, name)
     if isinstance(raw, property) and isinstance(raw.fget, types.FunctionType):
         return Getter(raw.fget)
     shadowable = hasattr(cls, "__dictoffset__") and cls.__dictoffset__ != 0
     knowledge = ev.request.knowledge
+    if (cls, name) in knowledge.class_attributes:
+        ev.assume("declared", cls, name, raw, knowledge.class_attributes[cls, name])
+        return Const(raw)
     declared = (
         cls in knowledge.frozen_types or cls in knowledge.unshadowed or cls in ev.declared_types
     )

@@ -34,7 +34,7 @@ from .domain import (
 from .emission import Restart, current_op
 from .machine import Machine
 from .request import Assumption, Note, Request
-from .source import source_of
+from .source import LOOKS_AT_FRAMES, source_of
 from .unfold import Callee
 from .widening import at_path, control_point, describe, differences, every_place, widen
 
@@ -176,6 +176,8 @@ class Evaluator(Machine):
             op = ops[frame.index] if frame.index < len(ops) else frame.block.term
             assert op is not None
             frame.index += 1
+            if op in frame.source.observers and self.request.assume:
+                raise self.generic_from_here(LOOKS_AT_FRAMES)
             self.rules[op.name](self, op)
             if self.emitted > limit:
                 raise Restart("too_big", None, f"more than {limit} residual operations")
@@ -217,7 +219,8 @@ class Evaluator(Machine):
 
     def observed(self, frame: Frame) -> bool:
         """Whether something may look at the locals of `frame` by name."""
-        return frame.source.observes_frames and frame is self.state.frames[0]
+        observing = frame.source.observers and not self.request.assume
+        return bool(observing) and frame is self.state.frames[0]
 
     def join(self, arg: Any = None) -> None:
         """End the path at a point where other paths may arrive."""

@@ -18,6 +18,9 @@ FRAME_OBSERVERS: frozenset[str] = frozenset(
     }
 )  # fmt: skip
 
+#: Why a function in which such an operation is reached stays generic.
+LOOKS_AT_FRAMES = "it looks at frames or at its own locals"
+
 _USES = {"load", "load_check", "load_clear", "delete", "delete_check"}
 _KILLS = {"store", "load_clear", "delete", "delete_check"}
 #: Operations of code that has a mapping of locals.
@@ -33,7 +36,7 @@ class Source:
         live: for each block the locals that may still be read at its start.
         joins: blocks with several ways in (normal edges).
         order: position of each block in reverse postorder: what leads to it comes before it.
-        observes_frames: it names something that looks at frames or locals.
+        observers: operations that name something that looks at frames or locals.
         yields: the number of `yield_value` operations.
         returns: the number of `return_value` operations.
         size: the number of operations.
@@ -60,8 +63,9 @@ class Source:
         self.unread = frozenset(fn.varnames) - read
         self.returns = names.count("return_value")
         self.yields = names.count("yield_value")
-        self.observes_frames = looks_at_frames(code)
         ops = [op for block in fn.blocks for op in block.ops]
+        observing = frame_observers(code)
+        self.observers = frozenset(op for op in ops if type(op.arg) is str and op.arg in observing)
         self.remade = frozenset(op.arg for op in ops if op.name in ("make_cell", "load_clear_cell"))
         self.uses_names = not _NAMESPACE_OPS.isdisjoint(names)
 
@@ -83,15 +87,20 @@ class Source:
         return block.handler
 
     @property
+    def observes_at_once(self) -> bool:
+        """Whether every call looks at frames or locals."""
+        return not self.observers.isdisjoint(self.fn.blocks[0].ops)
+
+    @property
     def is_suspendable(self) -> bool:
         """Whether a call makes a generator or a coroutine."""
         return bool(self.fn.flags & (0x20 | 0x80 | 0x200))
 
 
-def looks_at_frames(code: CodeType) -> bool:
-    """Whether `code` names something that looks at frames or at its own locals."""
-    names = set(code.co_names)
-    return not FRAME_OBSERVERS.isdisjoint(names) or {"inspect", "stack"} <= names
+def frame_observers(code: CodeType) -> frozenset[str]:
+    """The names in `code` of what looks at frames or at the locals of the function that calls it."""
+    names = frozenset(code.co_names)
+    return names & (FRAME_OBSERVERS | {"stack"} if "inspect" in names else FRAME_OBSERVERS)
 
 
 def _successors(block: Block) -> Iterator[Block]:

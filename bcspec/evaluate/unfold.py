@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.ops import FUNCTION_PARTS
 from .attributes import static_lookup
 from .domain import UNBOUND, AVal, Cells, Const, Dyn, Entry, Frame, Hold, Tmp, VObj
-from .source import Source, source_of
+from .source import LOOKS_AT_FRAMES, Source, source_of
 
 if TYPE_CHECKING:
     from .evaluator import Evaluator
@@ -146,8 +146,8 @@ def refusal(ev: Evaluator, callee: Callee) -> str | None:
 
 
 def static_refusal(source: Source) -> str | None:
-    if source.observes_frames:
-        return "it looks at frames or at its own locals"
+    if source.observes_at_once:
+        return LOOKS_AT_FRAMES
     if source.uses_names:
         return "it is a class body or a module"
     if source.fn.flags & (0x80 | 0x200):

@@ -142,6 +142,7 @@ def graph_knowledge(parts: list[Any]) -> Knowledge:
             # C `apply` returns what `forward` returned: `finalize` ends with `tuple(...)`.
             known.result_types[c_apply(part)] = tuple
             known.no_unfold.update(dict(rare_paths(part)))
+            known.class_attributes[part._backward_cls, "_forward_cls"] = _FIXED
         elif isinstance(part, (list, dict)):
             known.freeze(part, _FIXED)
         elif isinstance(part, FunctionType):

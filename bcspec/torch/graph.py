@@ -20,10 +20,11 @@ log = logging.getLogger("bcspec.torch")
 #: which has it unfolded, is there by then, and it is called no more.
 WRAPPER_SETTLED_AFTER = 3
 
-#: Static methods of a graph's autograd function, and the calls after which each is specialised.
-#: `forward` is refined when the direct way is built, most often before that.
-#: `_backward_impl`, which `backward` runs in another context, comes before it.
-AUTOGRAD_METHODS = {"forward": 2, "_backward_impl": 1, "backward": 2}
+#: What autograd's C code looks up on the autograd function of a graph at each call, or on the class of its
+#: contexts, and the calls after which each is specialised.  `forward` is refined when the direct way is
+#: built, most often before that.  `_backward_impl` comes before what runs it in another context.
+FUNCTION_METHODS = {"forward": 2, "_backward_impl": 1}
+CONTEXT_METHODS = {"apply_boxed": 2}
 
 
 def prepare(compiled: Any) -> Any:
@@ -94,12 +95,16 @@ def refine(cls: type, facts: Sequence[Refinement | None]) -> None:
 
 
 def _prepare_autograd(cls: type) -> None:
-    """The static methods that autograd's C code, or one of them, looks up on the class at each call."""
+    """Have the methods of a graph's autograd function settle."""
     context = cls._backward_cls  # type: ignore[attr-defined]
-    for name, after in AUTOGRAD_METHODS.items():
-        generic = getattr(cls, name)
 
-        def replace(_: Any, new: Any, name: str = name) -> None:
-            setattr(cls, name, staticmethod(new))
+    def settle(owner: type, name: str, types: dict[str, type], after: int, kind: Any) -> None:
+        def replace(_: Any, new: Any) -> None:
+            setattr(owner, name, kind(new))
 
-        replace(None, settling(generic, replace, {"ctx": context}, after))
+        replace(None, settling(getattr(owner, name), replace, types, after, root=cls))
+
+    for name, after in FUNCTION_METHODS.items():
+        settle(cls, name, {"ctx": context}, after, staticmethod)
+    for name, after in CONTEXT_METHODS.items():
+        settle(context, name, {"self": context}, after, lambda function: function)

@@ -38,6 +38,7 @@ def settling(
     replace: Callable[[Any, Any], None],
     types: dict[str, type] | None = None,
     after: int = SETTLED_AFTER,
+    root: Any = None,
 ) -> Callable[..., Any]:
     """A stand-in that specialises a function when its state has settled.
 
@@ -46,6 +47,7 @@ def settling(
         replace: given the stand-in and another function, puts that in its place.
         types: exact types of parameters.
         after: generic calls before it is specialised.
+        root: from where its graph is reached, if not from the function.
 
     Returns:
         The stand-in; it behaves as `generic`, whatever becomes of the specialisation.
@@ -63,7 +65,7 @@ def settling(
             calls += 1
             return generic(*args)
         try:
-            final = specialised(generic, len(args), types or {})
+            final = specialised(generic, len(args), types or {}, root=root)
             replace(stand_in, final)
         finally:
             busy.release()
@@ -83,11 +85,13 @@ def specialised(
     count: int,
     types: dict[str, type],
     facts: Sequence[Refinement | None] = (),
+    root: Any = None,
 ) -> Callable[..., Any]:
     """The residual function, or `generic` itself with one logged reason; see `specialise`."""
     try:
         with counts.timed():
-            function = specialise(generic, count, types, graph_knowledge(reachable(generic)), facts)
+            known = graph_knowledge(reachable(generic if root is None else root))
+            function = specialise(generic, count, types, known, facts)
     except BcspecError as error:
         counts.declined[str(error)] += 1
         log.warning("%s stays generic: %s", generic.__qualname__, error)
