@@ -78,6 +78,21 @@ class Established:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Ambient:
+    """A state of the thread that `Request.check` looks at, and that is known once it has said yes.
+
+    Attributes:
+        read: called without arguments, gives the state.
+        set: called with a state, makes it that.
+        value: the state after the yes (compared with ``is``).
+    """
+
+    read: Callable[[], Any]
+    set: Callable[[Any], None]
+    value: Any
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Refinement:
     """What is known of an object besides its exact class; it may stand wherever that does.
 
@@ -112,6 +127,9 @@ class Knowledge:
         no_unfold: callables that stay calls.
         outlined: functions (``module.qualname``) off the usual path: they stay calls.
         result_types: exact type of what a callable returns.
+        result_lengths: number of items of the tuple that a callable makes for its caller.
+        ambient: states of the thread that are known for some time.
+        undisturbing: callables that leave all of those as they are.
         entry_guards: flags read at each call; reading such a flag later gives the expected value.
         readers: asked for ``(object, attribute)`` before the ordinary look-up.
         frozen_namespaces: asked for the globals of a function: why no name in them is rebound.
@@ -139,6 +157,9 @@ class Knowledge:
     no_unfold: dict[Any, str] = field(default_factory=dict)
     outlined: dict[str, str] = field(default_factory=dict)
     result_types: dict[Callable[..., Any], type] = field(default_factory=dict)
+    result_lengths: dict[Callable[..., Any], int] = field(default_factory=dict)
+    ambient: list[Ambient] = field(default_factory=list)
+    undisturbing: dict[Callable[..., Any], str] = field(default_factory=dict)
     entry_guards: list[EntryGuard] = field(default_factory=list)
     readers: list[Callable[[Any, str], Reading | None]] = field(default_factory=list)
     frozen_namespaces: list[Callable[[dict[str, Any]], str | None]] = field(default_factory=list)

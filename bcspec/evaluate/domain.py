@@ -51,8 +51,13 @@ from types import CodeType
 from typing import Any
 
 from ..ir import Block, Value
-from ..knowledge import Refinement
+from ..knowledge import Ambient, Refinement
 from .source import Source
+
+#: What `State.holding` has for the attributes and items of objects.
+PARTS = "parts"
+
+Holding = frozenset[Ambient | str]
 
 #: Operations of the residual function that run no code of anyone's.
 LOOKS = frozenset({"load_deref", "load_global", "branch"})
@@ -373,8 +378,9 @@ class State:
     where the slot may as well be unbound.
     `forks` counts the dynamic branches and the protected operations passed, where control may have
     gone elsewhere: it tells unrolling from a dynamic loop.
-    `verdict` is what a call of `Request.check` has said, `trusting` that it was yes, as long as nothing
-    has run since that could change what was looked at.
+    `verdict` is what a call of `Request.check` has said.  After a yes `holding` is what is still as that
+    call has found it, since nothing has run that could have changed it: states of the thread, and
+    `PARTS`, attributes and items of objects.
     """
 
     frames: list[Frame]
@@ -382,14 +388,16 @@ class State:
     bound: dict[str, bool] = field(default_factory=dict)
     forks: int = 0
     verdict: Value | None = None
-    trusting: bool = False
+    holding: Holding = frozenset()
     hand: list[Entry] = field(default_factory=list)
     held_aside: list[AVal] = field(default_factory=list)
 
-    def ran(self, name: str) -> None:
-        """An operation of the residual function, which may have run any code, is done."""
+    def ran(self, name: str, keeps: Holding = frozenset()) -> None:
+        """An operation of the residual function, which may have run any code, is done; whatever it has
+        run leaves `keeps` as it is."""
         if name not in LOOKS:
-            self.verdict, self.trusting = None, False
+            self.verdict = None
+            self.holding &= keeps
 
     def copy(self) -> State:
         return State(
@@ -398,7 +406,7 @@ class State:
             dict(self.bound),
             self.forks,
             self.verdict,
-            self.trusting,
+            self.holding,
             list(self.hand),
             list(self.held_aside),
         )

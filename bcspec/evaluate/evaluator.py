@@ -18,6 +18,7 @@ from ..knowledge import EntryGuard, Refinement
 from . import facts, models
 from .domain import (
     GENERATOR_KINDS,
+    PARTS,
     UNBOUND,
     AVal,
     Const,
@@ -382,7 +383,7 @@ class Evaluator(Machine):
         if fact is None or op.name != "branch" or fact.holds != (position == 0):
             return
         if isinstance(fact, Passed):
-            state.trusting = True
+            state.holding = frozenset((PARTS, *self.request.knowledge.ambient))
             return
         cls = fact.cls
         assert cls is not None

@@ -18,6 +18,7 @@ from ..ir import Block, Edge, Handler, Op, Value
 from ..knowledge import Refinement
 from .conversion import NEVER_STOPS
 from .domain import (
+    ATOMIC_TYPES,
     MARKERS,
     UNBOUND,
     AVal,
@@ -26,6 +27,7 @@ from .domain import (
     Dyn,
     Entry,
     Frame,
+    Holding,
     Ref,
     State,
     Tmp,
@@ -41,14 +43,20 @@ class Machine(Emitter):
     """The hand, slots and deaths, protection and materialisation."""
 
     def emit_raising(
-        self, name: str, arg: Any, kept: list[Value], results: int
+        self,
+        name: str,
+        arg: Any,
+        kept: list[Value],
+        results: int,
+        keeps: Holding = frozenset(),
     ) -> tuple[Value, ...]:
         """Append an operation that may raise; it consumes the whole hand.
 
-        `kept` are values of the top frame's environment that the operation only looks at.
+        `kept` are values of the top frame's environment that the operation only looks at, `keeps` is what
+        it leaves as it is.
         """
         self.protect(name)
-        self.state.ran(name)
+        self.state.ran(name, keeps)
         operands = self.kept_temps(kept) + self.hand_temps()
         self.state.hand.clear()
         return self.emit(name, arg, operands, results, quiet=False)
@@ -86,6 +94,8 @@ class Machine(Emitter):
         if entry.temp is not None:
             if isinstance(entry.aval, Tmp):
                 self.check_handled()
+                if may_die(entry.aval):
+                    self.state.ran("drop")
             self.emit("drop", None, (entry.temp,))
         elif isinstance(entry.aval, Ref):
             obj = self.state.heap[entry.aval.id]
@@ -152,6 +162,7 @@ class Machine(Emitter):
     def release(self, slot: str) -> None:
         """Delete a bound slot."""
         self.check_handled()
+        self.state.ran("delete")
         self.emit("clear" if self.state.bound.pop(slot) else "delete", slot)
 
     def collect(self) -> None:
@@ -332,7 +343,7 @@ class Machine(Emitter):
         """The residual block where the handler of frame `depth` begins in the present state."""
         state = self.state.copy()
         state.hand.clear()
-        state.verdict, state.trusting = None, False
+        state.ran("landing")
         state.leave_frames(depth)
         frame = state.frames[depth]
         frame.env = {value: frame.env[value] for value in handler.args}
@@ -377,6 +388,12 @@ def landed(entry: Entry, block: Block) -> Entry:
     value = Value()
     block.params.append(value)
     return Entry(Tmp(value, entry.aval.type), value)
+
+
+def may_die(aval: AVal) -> bool:
+    """Whether letting go of a temporary may be the end of an object, and run its `__del__`; not if something
+    is known of it as a part of another object, which holds it."""
+    return refinement(aval) is None and known_type(aval) not in ATOMIC_TYPES
 
 
 def known_type(aval: AVal) -> type | None:

@@ -96,9 +96,6 @@ def describe(state: State, exact: bool = False) -> Any:
     return result
 
 
-#: Stands in a control point where `State.trusting` is set.
-CHECKED = "checked"
-
 #: Descriptions that do not depend on where else a value is mentioned.
 DESCRIBERS: dict[type, Any] = {
     Const: lambda aval: ("c", const_key(aval.obj)),
@@ -117,7 +114,7 @@ def control_point(state: State) -> tuple[Any, ...]:
         (frame.source.code, frame.block, frame.index, frame.cont, *rounds(state, frame))
         for frame in state.frames
     )
-    return (*points, CHECKED) if state.trusting else tuple(points)
+    return (*points, state.holding)
 
 
 def rounds(state: State, frame: Frame) -> Iterator[Any]:

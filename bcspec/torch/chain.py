@@ -139,8 +139,10 @@ def graph_knowledge(parts: list[Any]) -> Knowledge:
     for part in parts:
         if is_compiled_function(part):
             known.freeze(part, _FIXED)
-            # C `apply` returns what `forward` returned: `finalize` ends with `tuple(...)`.
+            # C `apply` returns what `forward` returned: `finalize` ends with `tuple(...)` of so many.
             known.result_types[c_apply(part)] = tuple
+            known.result_lengths[c_apply(part)] = part.metadata.num_forward_returns
+            known.undisturbing[c_apply(part)] = "it puts back the modes in which it runs `forward`"
             known.no_unfold.update(dict(rare_paths(part)))
             known.class_attributes[part._backward_cls, "_forward_cls"] = _FIXED
         elif isinstance(part, (list, dict)):

@@ -151,12 +151,12 @@ def make_direct(
         ):
             return missed(*args, *values)  # type: ignore[misc]
         try:
-            found = variables(lead + args, values)
+            found = [variables(lead + args, values)]
         except ValueError:  # a closure variable without a value
             return missed(*args, *values)  # type: ignore[misc]
-        if not check(found):
+        # Taken out of the list, so that nothing dies between the check and what it says.
+        if not check(found.pop()):
             return missed(*args, *values)  # type: ignore[misc]
-        del found
         return run(lead + args, dict(zip(keywords, values)))
 
     assert isinstance(direct, FunctionType)

@@ -8,12 +8,13 @@ stride of its inputs again, and the autograd function whether they are dead func
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..knowledge import FIRST, Established, Refinement
+from ..knowledge import FIRST, Ambient, Established, Refinement
 from . import internals
 from .calls import Shape
 from .chain import content
@@ -111,6 +112,29 @@ def fact_of(source: str, parts: list[str]) -> TensorFact | None:
     )
 
 
+_GLOBAL_STATE = "___check_global_state() against "
+
+
+def ambient_of(root: Any) -> list[Ambient]:
+    """The states of the thread that the guards compare, as far as their text tells: grad mode.
+
+    Args:
+        root: the root of the guards of a cache entry.
+    """
+    for guard in root.get_leaf_guards():
+        _, found, text = guard.verbose_code_parts()[0].partition(_GLOBAL_STATE)
+        if type(guard).__name__ != "GLOBAL_STATE" or not found:
+            continue
+        try:
+            state, _ = json.JSONDecoder().raw_decode(text)
+        except ValueError:  # not the text that this was written for
+            continue
+        if type(state.get("grad_mode")) is bool:
+            read, set_ = internals.grad_mode()
+            return [Ambient(read, set_, state["grad_mode"])]
+    return []
+
+
 def numbers(text: str) -> tuple[int | None, ...]:
     return tuple(int(n) if n.isdigit() else None for n in text.split(", ") if n)
 
@@ -148,6 +172,7 @@ def guarded(root: Any, shape: Shape, values: tuple[Any, ...]) -> Guarded:
             for source, value in roots.items()
             for name, inner in (known[source].attributes.items() if source in known else ())
         },
+        ambient_of(root),
     )
 
 
@@ -158,10 +183,12 @@ class Guarded:
     Attributes:
         parameters: about parameters of the direct way, by name.
         attributes: about attributes of other objects, as `Knowledge.attribute_types` has it.
+        ambient: about states of the thread.
     """
 
     parameters: dict[str, Refinement]
     attributes: dict[tuple[int, str], Refinement]
+    ambient: list[Ambient]
 
 
 def parameter_sources(shape: Shape) -> Iterator[tuple[str, str]]:

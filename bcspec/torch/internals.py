@@ -239,6 +239,13 @@ def assert_size_stride_grouped() -> tuple[Callable[..., None], ...]:
 
 
 @internal("2.13 to 2.15")
+def grad_mode() -> tuple[Callable[[], bool], Callable[[bool], None]]:
+    """What reads grad mode, and what sets it."""
+    torch_c = resolve("torch._C")
+    return torch_c.is_grad_enabled, torch_c._set_grad_enabled
+
+
+@internal("2.13 to 2.15")
 def unwrap_if_dead() -> Callable[[Any], Any]:
     """What an autograd function calls for each tensor: gives it, unless functorch wrapped it once."""
     return resolve("torch._C._functorch", "unwrap_if_dead")  # type: ignore[no-any-return]

@@ -96,6 +96,8 @@ STABLE_GLOBALS: tuple[tuple[str, str, str], ...] = (
 
 #: (function, exact type of what it returns).
 RESULT_TYPES: tuple[tuple[tuple[str, str], tuple[str, str]], ...] = (
+    (("torch._C", "_is_view_replay_enabled"), ("builtins", "bool")),
+    (("torch._C", "_set_view_replay_enabled"), ("types", "NoneType")),
     (
         ("torch._dynamo.utils", "get_runtime_metrics_context"),
         ("torch._dynamo.metrics_context", "RuntimeMetricsContext"),
@@ -184,6 +186,13 @@ CONSTANT_CELLS: tuple[tuple[str, str], ...] = (
 #: C functions that do no more than look at a state of the thread.
 LOOKERS: tuple[tuple[str, str], ...] = (("torch._C._autograd", "_top_saved_tensors_default_hooks"),)
 
+#: (module, function, reason): they leave grad mode as it is.
+UNDISTURBING: tuple[tuple[str, str, str], ...] = (
+    ("torch._C", "_is_view_replay_enabled", "reads a flag of the thread"),
+    ("torch._C", "_set_view_replay_enabled", "sets another flag of the thread"),
+    ("torch._C", "_are_functorch_transforms_active", "reads a flag of the thread"),
+)
+
 #: (module, function, class, reason): what the first argument most often is exactly an instance of.
 EXPECTED_TYPES: tuple[tuple[str, str, tuple[str, str], str], ...] = (
     (
@@ -233,6 +242,8 @@ def torch_knowledge() -> Knowledge:
     for module, name, reason in NO_UNFOLD:
         for callee in found(module, name):
             known.no_unfold[callee] = reason
+    for module, name, reason in UNDISTURBING:
+        known.undisturbing.update(dict.fromkeys(found(module, name), reason))
     for module, name, expected, reason in EXPECTED_TYPES:
         for function, cls in zip(found(module, name), found(*expected)):
             known.expect(function, cls, reason)

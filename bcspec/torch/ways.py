@@ -89,8 +89,9 @@ def build(
         target, shape, body, root.check, not any(map(is_inductor_graph, parts))
     )
     assert isinstance(direct, FunctionType)
-    facts = guarded(root, shape, values) if trusts_guards() else Guarded({}, {})
+    facts = guarded(root, shape, values) if trusts_guards() else Guarded({}, {}, [])
     knowledge.attribute_types.update(facts.attributes)
+    knowledge.ambient += facts.ambient
     request = Request(direct, types={**facts.parameters}, knowledge=knowledge, check=root.check)
     residual = evaluate(request)
     for cls in filter(is_compiled_function, parts):

@@ -16,7 +16,7 @@ from ..collections import (
     known_length,
     subscript,
 )
-from ..domain import AVal, Const, Entry, Ref, Tmp, VObj, is_atomic
+from ..domain import PARTS, AVal, Const, Entry, Ref, Tmp, VObj, is_atomic
 from ..iteration import begin_iteration
 from ..machine import refinement
 from ..unfold import sequence_items
@@ -212,7 +212,7 @@ def binary_subscr(ev: Evaluator, op: Op) -> None:
 def item_type(ev: Evaluator, container: AVal, key: AVal) -> Refinement | None:
     """What is known of an item of an unknown container."""
     known = refinement(container)
-    if known is None or not ev.state.trusting:
+    if known is None or PARTS not in ev.state.holding:
         return None
     return known.items.get(key.obj) if isinstance(key, Const) and is_atomic(key.obj) else None
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from ...ir import Op
 from ...ir.ops import CLOSURE, FUNCTION_PARTS
-from ...knowledge import FIRST, Established, Refinement
+from ...knowledge import Refinement
 from ..attributes import Bound, Getter, find_attribute
-from ..builtins import BUILTINS, METHODS, give
+from ..builtins import BUILTINS, METHODS
 from ..domain import (
     NULL,
+    PARTS,
     UNBOUND,
     AVal,
     Const,
@@ -26,18 +27,22 @@ from ..domain import (
 )
 from ..generator_calls import GENERATOR_CALLS
 from ..generators import generator_refusal
-from ..instances import instantiate, makes_exactly
-from ..machine import known_of, refinement
+from ..instances import instantiate
+from ..machine import refinement
+from ..outcomes import (
+    as_it_was,
+    kept_by,
+    note_outcome,
+    record_call,
+    result_type,
+    was_established,
+)
 from ..source import source_of
 from ..unfold import callee_of, can_unfold, sequence_items, unfold
 from .registry import load_part, residual, residual_hand, rule
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
-
-
-#: Callables that can be looked up in a table without running user code.
-HASHABLE = (FunctionType, BuiltinFunctionType, MethodDescriptorType, type)
 
 
 # -- attributes ----------------------------------------------------------------------
@@ -69,9 +74,9 @@ def attribute_type(ev: Evaluator, aval: AVal, name: str) -> type | Refinement | 
     """The declared exact type of an attribute of a known object, or what else is known of it."""
     if isinstance(aval, Const):
         found = ev.request.knowledge.attribute_types.get((id(aval.obj), name))
-        return found if ev.state.trusting or not isinstance(found, Refinement) else None
+        return found if PARTS in ev.state.holding or not isinstance(found, Refinement) else None
     known = refinement(aval)
-    return known.attributes.get(name) if known is not None and ev.state.trusting else None
+    return known.attributes.get(name) if known is not None and PARTS in ev.state.holding else None
 
 
 def give_value(ev: Evaluator, op: Op, value: AVal) -> None:
@@ -128,35 +133,10 @@ def call(ev: Evaluator, op: Op) -> None:
     positional = args[: len(args) - count]
     keywords = dict(zip(op.arg or (), args[len(args) - count :], strict=True))
     if not fold_call(ev, op, function, positional, keywords):
-        record_call(ev, function.aval, positional, keywords)
-        residual_hand(ev, op, (result_type(ev, function.aval),))
-        note_verdict(ev, function.aval, ev.state.top.env[op.results[0]])
-
-
-def record_call(
-    ev: Evaluator, function: AVal, args: list[Entry], keywords: dict[str, Entry]
-) -> None:
-    """Note what is known of the arguments of a call that stays."""
-    if isinstance(function, Const) and not keywords:
-        ev.calls.append((function.obj, [known_of(entry.aval) for entry in args]))
-
-
-def note_verdict(ev: Evaluator, function: AVal, result: Entry) -> None:
-    """After a call: if it was that of `Request.check`, a branch on the result is one on its verdict."""
-    check = ev.request.check
-    if check is None or not isinstance(function, Const) or not isinstance(result.aval, Tmp):
-        return
-    if type(function.obj) is type(check) and function.obj == check:
-        ev.state.verdict = result.aval.value
-
-
-def result_type(ev: Evaluator, function: AVal) -> type | None:
-    """The exact type of what a known callable returns, if that is declared, or an exception."""
-    if not isinstance(function, Const) or not isinstance(function.obj, HASHABLE):
-        return None
-    if isinstance(function.obj, type) and makes_exactly(function.obj):
-        return function.obj
-    return ev.request.knowledge.result_types.get(function.obj)
+        called = function.aval
+        record_call(ev, called, positional, keywords)
+        residual_hand(ev, op, (result_type(ev, called),), keeps=kept_by(ev, called))
+        note_outcome(ev, op, called)
 
 
 def fold_call(
@@ -167,6 +147,8 @@ def fold_call(
     if isinstance(aval, (Tmp, Dyn, Marker)):
         return False
     if isinstance(aval, Const):
+        if not keywords and as_it_was(ev, op, aval.obj, args):
+            return True
         if args and not keywords and was_established(ev, op, aval.obj, args):
             return True
         special = builtin_rule(aval.obj)
@@ -188,47 +170,6 @@ def fold_call(
             every, called = [Entry(method.kids[1]), *args], method.kids[0].obj
             return of_builtin(ev, op, special, called, every, keywords)
     return open_call(ev, op, function, args, keywords)
-
-
-def was_established(ev: Evaluator, op: Op, function: Any, args: list[Entry]) -> bool:
-    """Leave out a call whose outcome is known: see `Established`."""
-    others = [entry.aval.obj for entry in args[1:] if isinstance(entry.aval, Const)]
-    if len(others) < len(args) - 1:
-        return False
-    group = ev.object(args[0].aval, "tuple")
-    kids = group.kids if group is not None else []
-    fact = None if group is not None else established(args[0].aval, function, False, *others)
-    for place, kid in enumerate(kids):
-        fact = established(kid, function, True, place, len(kids), *others)
-        if fact is None:
-            return False
-    if fact is None:
-        return False
-    if fact.gives is not FIRST:
-        return give(ev, op, Const(fact.gives))
-    give_operand(ev, op, args[0])
-    return True
-
-
-def established(aval: AVal, function: Any, grouped: bool, *others: Any) -> Established | None:
-    """The fact about an object that makes a call with it needless."""
-    known = refinement(aval)
-    for fact in known.established if known is not None else ():
-        if fact.function is function and fact.grouped is grouped and fact.holds(*others):
-            return fact
-    return None
-
-
-def give_operand(ev: Evaluator, op: Op, kept: Entry) -> None:
-    """Replace the call by one of its operands."""
-    aval: AVal = UNBOUND
-    for entry in reversed(ev.grab()):
-        if entry is kept:
-            aval = ev.to_slot(entry, "item")
-        else:
-            ev.discard(entry)
-    ev.give(op, Entry(aval))
-    ev.collect()
 
 
 def of_builtin(
@@ -340,10 +281,10 @@ def direct_call(
             ev.discard(entry)
     ev.state.hand += [Entry(NULL), function, *args, *keywords.values()]
     ev.realise_hand()
-    results = ev.emit_raising("call", tuple(keywords), [], 1)
+    results = ev.emit_raising("call", tuple(keywords), [], 1, kept_by(ev, called))
     ev.give(op, Entry(Tmp(results[0], result_type(ev, called)), results[0]))
-    note_verdict(ev, called, ev.state.top.env[op.results[0]])
     ev.collect()
+    note_outcome(ev, op, called)
 
 
 # -- closures ------------------------------------------------------------------------

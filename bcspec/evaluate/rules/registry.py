@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir import OPS, Op
 from ...knowledge import Refinement
-from ..domain import Entry, Tmp
+from ..domain import Entry, Holding, Tmp
 
 if TYPE_CHECKING:
     from ..evaluator import Evaluator
@@ -22,11 +22,15 @@ def residual(ev: Evaluator, op: Op) -> None:
 
 
 def residual_hand(
-    ev: Evaluator, op: Op, types: tuple[type | Refinement | None, ...] = (), arg: Any = None
+    ev: Evaluator,
+    op: Op,
+    types: tuple[type | Refinement | None, ...] = (),
+    arg: Any = None,
+    keeps: Holding = frozenset(),
 ) -> None:
     """Emit `op` on the hand; results are unknown, `types` is what is known of them.
 
-    `arg` replaces that of the operation.
+    `arg` replaces that of the operation; `keeps` is what it leaves as it is.
     """
     spec = OPS[op.name]
     arg = op.arg if arg is None else arg
@@ -35,7 +39,7 @@ def residual_hand(
         ev.make_physical(ev.state.top, value)
     ev.realise_hand()
     if spec.raises:
-        results = ev.emit_raising(op.name, arg, kept, len(op.results))
+        results = ev.emit_raising(op.name, arg, kept, len(op.results), keeps)
     else:
         operands = ev.kept_temps(kept) + ev.hand_temps()
         ev.state.hand.clear()
@@ -47,9 +51,8 @@ def residual_hand(
 
 def load_part(ev: Evaluator, op: Op, known: type | Refinement | None) -> None:
     """Emit a load of an attribute or item of the hand; if it is refined, that runs no other code."""
-    trusting = ev.state.trusting
-    residual_hand(ev, op, (known,))
-    ev.state.trusting = trusting and isinstance(known, Refinement)
+    keeps = ev.state.holding if isinstance(known, Refinement) else frozenset()
+    residual_hand(ev, op, (known,), keeps=keeps)
 
 
 RULES: dict[str, Rule] = dict.fromkeys(OPS, residual)
