@@ -160,7 +160,8 @@ def _liveness(fn: Function) -> dict[Block, frozenset[str]]:
     return live
 
 
-_RECENT: dict[CodeType, Source] = {}
+#: By identity, which the entry itself keeps taken: hashing a code object reads all of it.
+_RECENT: dict[int, Source] = {}
 
 
 def source_of(code: CodeType) -> Source:
@@ -169,10 +170,10 @@ def source_of(code: CodeType) -> Source:
     Raises:
         UnsupportedBytecode: `code` cannot be lifted.
     """
-    source = _RECENT.get(code)
-    if source is None or source.code is not code:
+    source = _RECENT.get(id(code))
+    if source is None:
         source = Source(code)
         if len(_RECENT) > 2000:
             _RECENT.clear()
-        _RECENT[code] = source
+        _RECENT[id(code)] = source
     return source

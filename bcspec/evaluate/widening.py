@@ -104,14 +104,14 @@ DESCRIBERS: dict[type, Any] = {
 
 
 def control_point(state: State) -> tuple[Any, ...]:
-    """Where control is: code, block, operation and continuation of every frame.
+    """Where control is: block, operation and continuation of every frame.
 
     The positions of known iterators count as control: each round of an unrolled loop is a point of
     its own.  So do virtual exceptions: where one is handled is not where real ones are.  And so does
     whether what has been checked still holds.
     """
     points = (
-        (frame.source.code, frame.block, frame.index, frame.cont, *rounds(state, frame))
+        (frame.block, frame.index, frame.cont, *rounds(state, frame))
         for frame in state.frames
     )
     return (*points, state.holding)
