@@ -13,6 +13,7 @@ BENCHES: dict[str, tuple[str, str]] = {
     "cases": ("bench.cases", "many kinds of compiled calls: eager, stock, bcspec, bare kernels"),
     "scaling": ("bench.scaling", "what each further argument, output, parameter ... adds"),
     "compile": ("bench.compile", "what specialising costs: time, share of a compile, memory"),
+    "memory": ("bench.memory", "graphs compiled and dropped: what is left of them"),
     "instructions": ("bench.instructions", "instructions per warm call, counted by callgrind"),
     "reference": ("bench.reference", "torch's generic wrappers: generic, generated, specialised"),
 }

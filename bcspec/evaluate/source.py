@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 from types import CodeType
 
 from ..ir import Block, Function, Handler
@@ -160,8 +162,11 @@ def _liveness(fn: Function) -> dict[Block, frozenset[str]]:
     return live
 
 
+#: Sources that are kept: the functions that many graphs share, and those of the graphs made last.
+KEPT = 400
+
 #: By identity, which the entry itself keeps taken: hashing a code object reads all of it.
-_RECENT: dict[int, Source] = {}
+_recent: OrderedDict[int, Source] = OrderedDict()
 
 
 def source_of(code: CodeType) -> Source:
@@ -170,10 +175,9 @@ def source_of(code: CodeType) -> Source:
     Raises:
         UnsupportedBytecode: `code` cannot be lifted.
     """
-    source = _RECENT.get(id(code))
-    if source is None:
-        source = Source(code)
-        if len(_RECENT) > 2000:
-            _RECENT.clear()
-        _RECENT[id(code)] = source
+    source = _recent.pop(id(code), None) or Source(code)
+    _recent[id(code)] = source
+    while len(_recent) > KEPT:
+        with suppress(KeyError):  # another thread was faster
+            _recent.popitem(last=False)
     return source

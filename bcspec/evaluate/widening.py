@@ -111,8 +111,7 @@ def control_point(state: State) -> tuple[Any, ...]:
     whether what has been checked still holds.
     """
     points = (
-        (frame.block, frame.index, frame.cont, *rounds(state, frame))
-        for frame in state.frames
+        (frame.block, frame.index, frame.cont, *rounds(state, frame)) for frame in state.frames
     )
     return (*points, state.holding)
 

@@ -2,15 +2,21 @@
 
 import gc
 import logging
+import sys
 import threading
 import traceback
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
 
 import bcspec.torch
 from bcspec.torch import entry, internals, layer, settle
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from bench.memory import compile_and_drop, growth
 
 AOT = "aot_eager"
 BACKENDS = {"stock": AOT, "bcspec": bcspec.torch.backend(AOT)}
@@ -277,6 +283,24 @@ def test_weights_die_with_their_graph():
     torch._dynamo.reset()
     gc.collect()
     assert weight() is None
+
+
+@pytest.mark.parametrize("backend", ["eager", AOT])
+def test_dropped_graphs_leave_nothing(backend, monkeypatch):
+    monkeypatch.setattr("bcspec.evaluate.source.KEPT", 60)  # soon full
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)  # records would be kept
+
+    def left():
+        torch._dynamo.reset()
+        return list(compile_and_drop(20, backend, 10))
+
+    left()
+    stock = left()
+    with bcspec.torch.installed():
+        left()
+        ours = left()
+    assert sum(each.alive for each in ours) == 0
+    assert growth(ours) < growth(stock) + 50
 
 
 # -- switching on and off -------------------------------------------------------------
